@@ -1,1 +1,11 @@
-//! stub
+//! Hermes for editors. Modules in reading order; the whole is told in `ARCHITECTURE.md`.
+pub mod agent;
+pub mod clock;
+pub mod effects;
+pub mod id;
+pub mod log;
+pub mod model;
+pub mod permit;
+pub mod secret;
+pub mod tools;
+pub mod workspace;

@@ -1,0 +1,143 @@
+//! Models: a `Provider` streams deltas; a `Dialect` (pure) turns a request into bytes and bytes into deltas.
+use crate::log::{Block, Image, Native, Part, ToolSpec, Usage};
+use futures_util::stream::BoxStream;
+use serde_json::Value;
+use std::{sync::Arc, time::Duration};
+
+/// One request to a model: the projection of the log, in no provider's form.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub model: String,
+    pub system: Arc<str>,
+    /// Empty: the model gets no tools (the last word).
+    pub tools: Arc<[ToolSpec]>,
+    pub messages: Vec<Message>,
+    pub effort: Option<String>,
+    /// Tokens; `None`: the provider's default.
+    pub max_output: Option<u32>,
+    /// Stable per session: where the provider keeps its prompt cache.
+    pub cache_key: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    User {
+        parts: Vec<Part>,
+    },
+    Assistant {
+        blocks: Vec<Block>,
+    },
+    /// The answer to the call with this provider id; always right behind the assistant message that made it.
+    Result {
+        provider_id: String,
+        name: String,
+        text: String,
+        images: Vec<Image>,
+        failed: bool,
+    },
+}
+
+/// What a model emits while it replies.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Delta {
+    Text(String),
+    Thinking(String),
+    /// Closes the thinking so far: the provider's own form of it, to be replayed.
+    ThinkingDone(Native),
+    /// A tool call, whole. `args` is what the model wrote, not yet checked to be JSON.
+    Call {
+        provider_id: Option<String>,
+        name: String,
+        args: String,
+        native: Option<Native>,
+    },
+    Usage(Usage),
+    /// The last delta of a reply that ended well.
+    End(Finish),
+}
+
+/// Why a reply ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    Stop,
+    ToolCalls,
+    /// The output limit cut it off; a call that was cut is never executed.
+    Length,
+    /// Content filter or refusal.
+    Refusal,
+    /// The provider wants the turn sent again as it is (Anthropic's `pause_turn`).
+    Pause,
+}
+
+/// A failure of a provider, by what can be done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// Missing, wrong or expired credentials.
+    Auth,
+    /// Paid for or allowed no more, until a reset.
+    Quota,
+    RateLimit,
+    /// 5xx, 529: try again.
+    Overloaded,
+    /// The context is too long for the model.
+    TooLong,
+    /// The provider will not answer this.
+    Refused,
+    /// Thinking blocks or encrypted reasoning that it no longer takes.
+    StaleReasoning,
+    BadRequest,
+    ModelNotFound,
+    Network,
+    Timeout,
+    Tls,
+    /// Not what the protocol says: HTML, cut JSON, a stream that ended early.
+    Malformed,
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    pub kind: ErrorKind,
+    /// For a person: names the host and the status, says what to do next; no secret, no prompt.
+    pub message: String,
+    pub host: String,
+    pub status: Option<u16>,
+    pub retry_after: Option<Duration>,
+}
+
+/// A model that can be asked. Contract: the stream ends with exactly one `Delta::End` or one `Err`;
+/// dropping it aborts the request; it never panics and never retries once it has yielded a delta.
+pub trait Provider: Send + Sync {
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxStream<'a, Result<Delta, ModelError>>;
+    /// What the model can do; never waits for the network.
+    fn info(&self) -> ModelInfo;
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelInfo {
+    /// `provider/model`.
+    pub id: String,
+    pub name: String,
+    /// Tokens; `None`: not known.
+    pub context: Option<u64>,
+    pub images: bool,
+}
+
+/// A wire format. Pure: no I/O, no clock, no environment (I21).
+pub trait Dialect: Send + Sync {
+    fn name(&self) -> &'static str;
+    /// The path below the provider's base URL, e.g. `chat/completions`.
+    fn path(&self, request: &Request) -> String;
+    fn body(&self, request: &Request) -> Value;
+    fn decoder(&self) -> Box<dyn Decoder>;
+    /// What an HTTP status other than 200 with this body means.
+    fn classify(&self, status: u16, body: &str) -> ErrorKind;
+}
+
+/// Turns the events of one reply into deltas. Never panics, loops or loses a delta on any bytes (I22).
+pub trait Decoder: Send {
+    /// One server-sent event (its `event` name, empty if none, and `data`).
+    fn event(&mut self, event: &str, data: &str, out: &mut Vec<Result<Delta, ModelError>>);
+    /// The stream ended. Yields the `End`, or the error that it ended early.
+    fn finish(&mut self, out: &mut Vec<Result<Delta, ModelError>>);
+}

@@ -54,11 +54,12 @@ impl Grants {
     }
     /// Whether every part of a command is covered.
     pub fn covers_command(&self, leaves: &[Vec<String>]) -> bool {
-        !leaves.is_empty() && leaves.iter().all(|leaf| {
-            self.0.iter().any(
+        !leaves.is_empty()
+            && leaves.iter().all(|leaf| {
+                self.0.iter().any(
                 |g| matches!(g, Grant::Command { prefix } if !prefix.is_empty() && leaf.starts_with(prefix)),
             )
-        })
+            })
     }
     pub fn covers_read(&self, path: &std::path::Path) -> bool {
         self.0.iter().any(|g| matches!(g, Grant::Read { folder } if path.starts_with(folder)))

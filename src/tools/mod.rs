@@ -2,6 +2,9 @@
 //!
 //! A new tool: `x.rs` with `impl Tool`, `x.md` (what the model reads), one line in [`builtin`], cases in
 //! `fixtures/tools/x/`. Permission, parallelism, diff, locations, cancellation and replay follow from `plan` and `Output`.
+pub mod edit;
+pub mod patch;
+
 use crate::{
     effects::Effects,
     log::{CallIdent, Image, Location, PlanItem, Shown, ToolKind, ToolSpec},

@@ -1,0 +1,1 @@
+//! Finding the text that an edit means, without guessing.

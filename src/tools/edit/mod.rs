@@ -1,0 +1,3 @@
+//! `edit`: replaces text in one file.
+
+pub mod matching;

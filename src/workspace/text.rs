@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use encoding::Encoding;
+pub(crate) use lines::align;
 pub use lines::{Line, LineEnding, lines};
 
 /// The largest file, in bytes, that is taken as text.

@@ -1,11 +1,13 @@
 //! Hermes for editors. Modules in reading order; the whole is told in `ARCHITECTURE.md`.
 pub mod agent;
 pub mod clock;
+pub mod config;
 pub mod effects;
 pub mod id;
 pub mod log;
 pub mod model;
 pub mod permit;
 pub mod secret;
+pub mod store;
 pub mod tools;
 pub mod workspace;

@@ -1,0 +1,3 @@
+//! Configuration.
+pub mod dirs;
+pub use dirs::DataDirs;

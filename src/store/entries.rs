@@ -1,0 +1,196 @@
+//! Entries: appended, never changed; and the draft of the reply that is being streamed.
+use super::{Cx, SessionHead, StoreError, blobs, checksum, to_json};
+use crate::{
+    clock::Millis,
+    id::{MessageId, SessionId},
+    log::{Entry, Stored},
+};
+use rusqlite::params;
+use std::borrow::Cow;
+
+/// A session as it was stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    pub head: SessionHead,
+    /// In the order of their numbers; those in `damaged` are missing.
+    pub entries: Vec<Stored>,
+    /// A reply that was being streamed when its process ended.
+    pub draft: Option<Draft>,
+    /// What could not be read; empty for an intact session.
+    pub damaged: Vec<Gap>,
+    /// The number of the next entry.
+    pub next: u64,
+}
+
+/// The reply that is being streamed, as far as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    pub message: MessageId,
+    pub text: String,
+    pub thinking: String,
+    pub at: Millis,
+}
+
+/// An entry that could not be read. It stays in the database as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    pub seq: u64,
+    pub kind: GapKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GapKind {
+    /// There is no row of that number.
+    Missing,
+    /// The row, or a long text of it, is not what was written.
+    Damaged,
+    /// A newer version wrote an entry of this type.
+    Unknown(String),
+}
+
+/// A row as it is stored.
+pub(super) struct Raw {
+    pub seq: i64,
+    pub at: i64,
+    pub sum: i64,
+    pub json: String,
+}
+
+impl Cx<'_> {
+    /// The number that the next entry of a session has.
+    fn next(&self, key: i64) -> Result<i64, StoreError> {
+        let last =
+            self.one("SELECT max(seq) FROM entry WHERE session = ?1", [key], |r| r.get::<_, Option<i64>>(0))?;
+        Ok(last.flatten().map_or(0, |last| last + 1))
+    }
+
+    pub(super) fn append(&self, id: &SessionId, entries: &[Stored]) -> Result<(), StoreError> {
+        let key = self.key(id)?;
+        let mut expected = self.next(key)?;
+        let mut touched = None;
+        for stored in entries {
+            if i64::try_from(stored.seq) != Ok(expected) {
+                let expected = u64::try_from(expected).unwrap_or_default();
+                return Err(StoreError::Sequence { session: id.clone(), expected, got: stored.seq });
+            }
+            let json = self.encode(key, &stored.entry)?;
+            self.run(
+                "INSERT INTO entry (session, seq, at, sum, json) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![key, expected, stored.at.0, checksum(&json), json],
+            )?;
+            match stored.entry {
+                Entry::Assistant { .. } => self.drop_draft(key)?,
+                Entry::User { .. } | Entry::Ended { .. } => touched = Some(stored.at),
+                _ => {}
+            }
+            expected += 1;
+        }
+        match touched {
+            Some(at) => self.touch(id, at),
+            None => Ok(()),
+        }
+    }
+
+    /// The JSON of an entry, its long strings kept as blobs.
+    fn encode(&self, key: i64, entry: &Entry) -> Result<String, StoreError> {
+        let json = to_json(entry)?;
+        if !blobs::needs_fold(&json) {
+            return Ok(json);
+        }
+        let mut value = serde_json::to_value(entry).map_err(|e| StoreError::Encode(e.to_string()))?;
+        blobs::fold(&mut value, &mut |text| self.keep(key, false, text.as_bytes()))?;
+        to_json(&value)
+    }
+
+    /// The entry of a row, or why there is none.
+    pub(super) fn decode(&self, raw: &Raw) -> Result<Result<Entry, GapKind>, StoreError> {
+        if checksum(&raw.json) != raw.sum {
+            return Ok(Err(GapKind::Damaged));
+        }
+        let text = blobs::unfold(&raw.json, |id| {
+            Ok::<_, StoreError>(self.blob(id)?.and_then(|bytes| String::from_utf8(bytes).ok()))
+        });
+        let json = match text {
+            Ok(Some(json)) => json,
+            Ok(None) | Err(StoreError::Damaged { .. }) => return Ok(Err(GapKind::Damaged)),
+            Err(error) => return Err(error),
+        };
+        Ok(serde_json::from_str(&json).map_err(|_| unreadable(&json)))
+    }
+
+    pub(super) fn load(&self, id: &SessionId) -> Result<Loaded, StoreError> {
+        // One snapshot of the database: an append of another process in between would look like a gap.
+        let read = self.conn.unchecked_transaction().map_err(|e| self.sql(e))?;
+        let head = self.head(id)?.ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        let key = self.key(id)?;
+        let mut loaded = Loaded { head, entries: Vec::new(), draft: None, damaged: Vec::new(), next: 0 };
+        for raw in self.rows(key)? {
+            let seq = u64::try_from(raw.seq).unwrap_or_default();
+            loaded.damaged.extend((loaded.next..seq).map(|seq| Gap { seq, kind: GapKind::Missing }));
+            match self.decode(&raw)? {
+                Ok(entry) => loaded.entries.push(Stored { seq, at: Millis(raw.at), entry }),
+                Err(kind) => loaded.damaged.push(Gap { seq, kind }),
+            }
+            loaded.next = seq + 1;
+        }
+        loaded.draft = self.stored_draft(key)?;
+        read.finish().map_err(|e| self.sql(e))?;
+        Ok(loaded)
+    }
+
+    fn rows(&self, key: i64) -> Result<Vec<Raw>, StoreError> {
+        self.all("SELECT seq, at, sum, json FROM entry WHERE session = ?1 ORDER BY seq", [key], |r| {
+            Ok(Raw { seq: r.get(0)?, at: r.get(1)?, sum: r.get(2)?, json: text(r.get_ref(3)?) })
+        })
+    }
+
+    pub(super) fn draft(&self, id: &SessionId, draft: &Draft) -> Result<(), StoreError> {
+        self.run(
+            "INSERT OR REPLACE INTO draft (session, message, text, thinking, at) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![self.key(id)?, draft.message.as_str(), draft.text, draft.thinking, draft.at.0],
+        )
+        .map(drop)
+    }
+
+    pub(super) fn clear_draft(&self, id: &SessionId) -> Result<(), StoreError> {
+        self.drop_draft(self.key(id)?)
+    }
+
+    fn drop_draft(&self, key: i64) -> Result<(), StoreError> {
+        self.run("DELETE FROM draft WHERE session = ?1", [key]).map(drop)
+    }
+
+    fn stored_draft(&self, key: i64) -> Result<Option<Draft>, StoreError> {
+        self.one("SELECT message, text, thinking, at FROM draft WHERE session = ?1", [key], |r| {
+            Ok(Draft {
+                message: text(r.get_ref(0)?).as_str().into(),
+                text: text(r.get_ref(1)?),
+                thinking: text(r.get_ref(2)?),
+                at: Millis(r.get(3)?),
+            })
+        })
+    }
+}
+
+/// Text that may be damaged: what is not UTF-8 is replaced, and the checksum then tells.
+fn text(value: rusqlite::types::ValueRef<'_>) -> String {
+    match value.as_bytes() {
+        Ok(bytes) => match String::from_utf8_lossy(bytes) {
+            Cow::Borrowed(text) => text.to_owned(),
+            Cow::Owned(text) => text,
+        },
+        Err(_) => String::new(),
+    }
+}
+
+/// Why an intact row is no entry of ours: its type is not one this version knows, or it is of another form.
+fn unreadable(json: &str) -> GapKind {
+    #[derive(serde::Deserialize)]
+    struct Typed {
+        r#type: String,
+    }
+    match serde_json::from_str::<Typed>(json) {
+        Ok(typed) => GapKind::Unknown(typed.r#type),
+        Err(_) => GapKind::Damaged,
+    }
+}

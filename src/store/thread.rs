@@ -1,0 +1,320 @@
+//! The two threads that own the connections: one writes, one reads. Neither is a runtime worker.
+use super::{StoreError, migrate};
+use rusqlite::Connection;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, Sender, channel},
+    },
+    task::{Context, Poll},
+};
+use tokio::sync::oneshot;
+
+/// The answer to a call. The call is queued already: dropping this abandons the answer, not the work.
+#[must_use = "the work is queued, but only awaiting tells whether it was done"]
+#[derive(Debug)]
+pub struct Reply<T>(oneshot::Receiver<Result<T, StoreError>>);
+
+impl<T> Future for Reply<T> {
+    type Output = Result<T, StoreError>;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|r| r.unwrap_or(Err(StoreError::Closed)))
+    }
+}
+
+impl<T> Reply<T> {
+    /// Lets the work go on without waiting for its answer.
+    pub fn detach(self) {}
+    /// Waits on a plain thread.
+    ///
+    /// # Panics
+    /// On a runtime worker, which must not block.
+    pub fn wait(self) -> Result<T, StoreError> {
+        self.0.blocking_recv().unwrap_or(Err(StoreError::Closed))
+    }
+}
+
+/// Told whether the transaction was committed; answers the caller.
+type After = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+/// Whether the work itself was done, and whom to tell.
+type Write = Box<dyn FnOnce(Result<&Connection, StoreError>) -> (Result<(), StoreError>, After) + Send>;
+type Read = Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>;
+
+enum Op {
+    Write(Write),
+    /// Opens the database, so that it exists and is up to date.
+    Open(Sender<Result<(), StoreError>>),
+    /// Answers when all that was queued before is done.
+    Flush(oneshot::Sender<Result<(), StoreError>>),
+}
+
+/// Where the files are.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub database: PathBuf,
+    pub locks: PathBuf,
+    pub sessions: PathBuf,
+}
+
+/// The queues of both threads. A thread starts with its first call and ends when the last handle is gone.
+pub(super) struct Threads {
+    pub files: Arc<Files>,
+    writer: Mutex<Option<Sender<Op>>>,
+    reader: Mutex<Option<Sender<Read>>>,
+}
+
+/// At most this many calls share a transaction.
+const BATCH: usize = 64;
+/// A write-ahead log of this size, in bytes, is moved into the database once the queue is empty.
+const CHECKPOINT: u64 = 4 << 20;
+/// Enough for SQLite and for JSON of 128 levels.
+const STACK: usize = 1 << 20;
+
+impl Threads {
+    pub fn new(files: Files) -> Self {
+        Self { files: Arc::new(files), writer: Mutex::new(None), reader: Mutex::new(None) }
+    }
+
+    /// Queues work for the writer. All of it happens or none: an error rolls back what the work did.
+    pub fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        committed: impl FnOnce(&T) + Send + 'static,
+    ) -> Reply<T> {
+        let (tx, rx) = oneshot::channel();
+        let write: Write = Box::new(move |conn| {
+            let done = conn.and_then(work);
+            let outcome = done.as_ref().map(drop).map_err(Clone::clone);
+            let after: After = Box::new(move |commit| {
+                let answer = done.and_then(|value| commit.map(|()| value));
+                if let Ok(value) = &answer {
+                    committed(value);
+                }
+                // The caller may be gone.
+                let _ = tx.send(answer);
+            });
+            (outcome, after)
+        });
+        self.to_writer(Op::Write(write));
+        Reply(rx)
+    }
+
+    /// Queues work for the reader, which sees all that was committed before.
+    pub fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Reply<T> {
+        let (tx, rx) = oneshot::channel();
+        let read: Read = Box::new(move |conn| drop(tx.send(conn.and_then(work))));
+        let mut slot = self.reader.lock().unwrap_or_else(|p| p.into_inner());
+        let queue = slot.get_or_insert_with(|| {
+            let (queue, jobs) = channel();
+            let (writer, files) = (self.writer(), self.files.clone());
+            start("store-read", move || read_loop(&jobs, &writer, &files));
+            queue
+        });
+        // A thread that did not start answers by dropping the job: `StoreError::Closed`.
+        let _ = queue.send(read);
+        Reply(rx)
+    }
+
+    pub fn flush(&self) -> Reply<()> {
+        let (tx, rx) = oneshot::channel();
+        self.to_writer(Op::Flush(tx));
+        Reply(rx)
+    }
+
+    fn to_writer(&self, op: Op) {
+        let _ = self.writer().send(op);
+    }
+
+    fn writer(&self) -> Sender<Op> {
+        let mut slot = self.writer.lock().unwrap_or_else(|p| p.into_inner());
+        slot.get_or_insert_with(|| {
+            let (queue, ops) = channel();
+            let files = self.files.clone();
+            start("store-write", move || Writer { files, conn: None }.run(&ops));
+            queue
+        })
+        .clone()
+    }
+}
+
+fn start(name: &str, run: impl FnOnce() + Send + 'static) {
+    if let Err(error) = std::thread::Builder::new().name(name.into()).stack_size(STACK).spawn(run) {
+        tracing::error!(%error, name, "a thread of the store did not start");
+    }
+}
+
+struct Writer {
+    files: Arc<Files>,
+    conn: Option<Connection>,
+}
+
+impl Writer {
+    fn run(mut self, ops: &Receiver<Op>) {
+        while let Ok(first) = ops.recv() {
+            let mut writes = Vec::new();
+            let mut next = Some(first);
+            while let Some(op) = next.take() {
+                match op {
+                    Op::Write(write) => writes.push(write),
+                    Op::Open(tell) => drop(tell.send(self.open().map(drop))),
+                    Op::Flush(tell) => {
+                        self.commit(std::mem::take(&mut writes));
+                        // The caller may be gone.
+                        let _ = tell.send(Ok(()));
+                    }
+                }
+                if writes.len() < BATCH {
+                    next = ops.try_recv().ok();
+                }
+            }
+            self.commit(writes);
+            self.checkpoint();
+        }
+    }
+
+    /// The connection; an opening that failed is tried again at the next call, since its cause may be gone.
+    fn open(&mut self) -> Result<&Connection, StoreError> {
+        match self.conn {
+            Some(ref conn) => Ok(conn),
+            None => {
+                let conn = migrate::open_writer(&self.files.database, &self.files.locks)?;
+                Ok(self.conn.insert(conn))
+            }
+        }
+    }
+
+    /// Runs the calls in one transaction; each that fails is undone alone.
+    fn commit(&mut self, writes: Vec<Write>) {
+        if writes.is_empty() {
+            return;
+        }
+        let file = self.files.database.clone();
+        let begun = self.open().and_then(|conn| exec(conn, &file, "BEGIN IMMEDIATE").map(|()| conn));
+        let conn = match begun {
+            Ok(conn) => conn,
+            Err(error) => {
+                for write in writes {
+                    let (_, after) = write(Err(error.clone()));
+                    after(Err(error.clone()));
+                }
+                return;
+            }
+        };
+        let mut waiting: Vec<After> = Vec::with_capacity(writes.len());
+        for write in writes {
+            run_one(conn, &file, write, &mut waiting);
+        }
+        if waiting.is_empty() {
+            if !conn.is_autocommit() {
+                let _ = exec(conn, &file, "ROLLBACK");
+            }
+            return;
+        }
+        let committed = exec(conn, &file, "COMMIT");
+        if committed.is_err() && !conn.is_autocommit() {
+            let _ = exec(conn, &file, "ROLLBACK");
+        }
+        for after in waiting {
+            after(committed.clone());
+        }
+    }
+
+    /// Moves a long write-ahead log into the database, after the answers: no append waits for it.
+    fn checkpoint(&self) {
+        let Some(conn) = &self.conn else { return };
+        let mut wal = self.files.database.clone().into_os_string();
+        wal.push("-wal");
+        if std::fs::metadata(wal).is_ok_and(|m| m.len() > CHECKPOINT) {
+            // Readers may hold it up; then the next one does it.
+            let _ = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        }
+    }
+}
+
+/// Runs one call inside the open transaction, under a savepoint of its own.
+fn run_one(conn: &Connection, file: &Path, write: Write, waiting: &mut Vec<After>) {
+    if conn.is_autocommit() {
+        // An earlier call of the batch lost the transaction (full disk); those before it were told.
+        if let Err(error) = exec(conn, file, "BEGIN IMMEDIATE") {
+            write(Err(error.clone())).1(Err(error));
+            return;
+        }
+    }
+    if let Err(error) = exec(conn, file, "SAVEPOINT one") {
+        write(Err(error.clone())).1(Err(error));
+        return;
+    }
+    // A panic answers by dropping the sender: `StoreError::Closed`.
+    let done = catch_unwind(AssertUnwindSafe(|| write(Ok(conn))));
+    let failed = !matches!(&done, Ok((Ok(()), _)));
+    if conn.is_autocommit() {
+        let lost = match &done {
+            Ok((Err(error), _)) => error.clone(),
+            _ => StoreError::Closed,
+        };
+        for after in waiting.drain(..) {
+            after(Err(lost.clone()));
+        }
+    } else if failed {
+        let _ = exec(conn, file, "ROLLBACK TO one; RELEASE one");
+    } else if let Err(error) = exec(conn, file, "RELEASE one") {
+        if let Ok((_, after)) = done {
+            after(Err(error));
+        }
+        return;
+    }
+    match done {
+        Ok((Ok(()), after)) if !conn.is_autocommit() => waiting.push(after),
+        Ok((Ok(()), after)) => after(Err(StoreError::Closed)),
+        Ok((Err(error), after)) => after(Err(error)),
+        Err(_) => tracing::error!("a call of the store panicked; its transaction was undone"),
+    }
+}
+
+fn exec(conn: &Connection, file: &Path, sql: &str) -> Result<(), StoreError> {
+    let run = || {
+        for one in sql.split(';') {
+            conn.prepare_cached(one)?.execute([])?;
+        }
+        Ok(())
+    };
+    run().map_err(|e| StoreError::sqlite(file, e))
+}
+
+fn read_loop(jobs: &Receiver<Read>, writer: &Sender<Op>, files: &Files) {
+    let mut conn: Option<Connection> = None;
+    while let Ok(job) = jobs.recv() {
+        if conn.is_none() {
+            match open_for_reading(writer, files) {
+                Ok(opened) => conn = Some(opened),
+                Err(error) => {
+                    job(Err(error));
+                    continue;
+                }
+            }
+        }
+        let Some(conn) = &conn else { continue };
+        if catch_unwind(AssertUnwindSafe(|| job(Ok(conn)))).is_err() {
+            tracing::error!("a read of the store panicked");
+        }
+    }
+}
+
+/// Has the writer make or migrate the database; where that fails only for writing, reads what is there.
+fn open_for_reading(writer: &Sender<Op>, files: &Files) -> Result<Connection, StoreError> {
+    let (tell, told) = channel();
+    let _ = writer.send(Op::Open(tell));
+    match told.recv().unwrap_or(Err(StoreError::Closed)) {
+        Ok(()) => migrate::open_reader(&files.database),
+        Err(error) if error.leaves_reading() && files.database.exists() => {
+            migrate::open_reader(&files.database).map_err(|_| error)
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -15,15 +15,18 @@ mod splice;
 mod view;
 
 pub use indent::Rule;
+pub(crate) use indent::{indent, is_blank};
 pub use nearest::Nearest;
+pub(crate) use nearest::nearest;
 pub use refusal::{Refusal, Why};
+pub(crate) use search::{explained, whole_lines};
+pub(crate) use view::{Level, line_key};
 
 use crate::workspace::text::{Text, lines};
-use indent::{indent, is_blank};
 use search::Hit;
 use std::borrow::Cow;
 use std::ops::Range;
-use view::{Level, View};
+use view::View;
 
 /// One replacement in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

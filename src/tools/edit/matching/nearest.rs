@@ -39,7 +39,7 @@ impl Nearest {
 }
 
 /// The place most like `old`: where most of its lines stand, else where its longest line has its like.
-pub(super) fn nearest(content: &str, old: &str) -> Option<Nearest> {
+pub(crate) fn nearest(content: &str, old: &str) -> Option<Nearest> {
     let file: Vec<_> = lines(content).collect();
     let sent: Vec<_> = old.trim_matches('\n').split('\n').collect();
     let at = by_lines(&file, &sent).or_else(|| by_letters(&file, &sent))?;

@@ -123,16 +123,14 @@ pub(crate) fn explained(block: &[Line<'_>], sent: &[&str]) -> Option<(Rule, bool
     Rule::unit(rest).filter(|_| bare).map(|rule| (rule, true))
 }
 
-/// Where whole lines `sent` stand in `file` from line `from` on, at this level.
-#[allow(dead_code)]
+/// The places where `same` holds for each line of `file` and the line of `sent` beside it, whose index it is told.
 pub(crate) fn whole_lines(
     file: &[Line<'_>],
     sent: &[&str],
-    from: usize,
     same: impl Fn(&str, &str, usize) -> bool,
 ) -> Vec<usize> {
-    let last = (file.len() + 1).saturating_sub(sent.len());
-    (from..last)
+    let windows = (file.len() + 1).saturating_sub(sent.len());
+    (0..windows)
         .filter(|at| (0..sent.len()).all(|i| same(file[at + i].text, sent[i], i)))
         .take(ENOUGH)
         .collect()

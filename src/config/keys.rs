@@ -1,0 +1,239 @@
+//! The known keys: what each takes and where it goes.
+use super::{Api, Backend, Config, KeySource, SandboxMode};
+use crate::{log::Mode, secret::Secret};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use toml::de::DeValue;
+
+/// All keys; `*` stands for a name of the user's. The suggestions for unknown keys come from here.
+pub(super) const KEYS: &[&str] = &[
+    "model",
+    "mode",
+    "instructions",
+    "providers.*.base_url",
+    "providers.*.api_key",
+    "providers.*.api_key_env",
+    "providers.*.api_key_file",
+    "providers.*.api",
+    "providers.*.models",
+    "providers.*.headers.*",
+    "providers.*.connect_timeout_s",
+    "providers.*.first_byte_timeout_s",
+    "providers.*.idle_timeout_s",
+    "terminal.backend",
+    "terminal.timeout_s",
+    "terminal.login_shell",
+    "sandbox.mode",
+    "sandbox.network.unasked",
+    "sandbox.network.approved",
+    "sandbox.roots",
+    "limits.iterations",
+    "limits.tool_result_bytes",
+    "limits.retry_budget_s",
+    "log.filter",
+    "log.file",
+];
+
+/// Why a key was not set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    Unknown,
+    Expected(&'static str),
+}
+
+type Set<T> = Result<T, Fault>;
+
+/// Puts one value into its place.
+pub(super) fn set(config: &mut Config, path: &[&str], value: &DeValue<'_>) -> Set<()> {
+    match path {
+        ["model"] => config.model = Some(model(value)?),
+        ["mode"] => config.mode = mode(value)?,
+        ["instructions"] => {
+            let all = texts(value, "a list of file names")?;
+            config.instructions = all.into_iter().map(|p| expand(Path::new(""), &p)).collect();
+        }
+        ["providers", name, rest @ ..] => provider(config, name, rest, value)?,
+        ["terminal", "backend"] => {
+            config.terminal.backend = match value.as_str() {
+                Some("agent") => Backend::Agent,
+                Some("editor") => Backend::Editor,
+                _ => return Err(Fault::Expected("\"agent\" or \"editor\"")),
+            };
+        }
+        ["terminal", "timeout_s"] => config.terminal.timeout = seconds(value)?,
+        ["terminal", "login_shell"] => config.terminal.login_shell = flag(value)?,
+        ["sandbox", "mode"] => {
+            config.sandbox.mode = match value.as_str() {
+                Some("workspace-write") => SandboxMode::WorkspaceWrite,
+                Some("read-only") => SandboxMode::ReadOnly,
+                Some("off") => SandboxMode::Off,
+                _ => return Err(Fault::Expected("\"workspace-write\", \"read-only\" or \"off\"")),
+            };
+        }
+        ["sandbox", "network", "unasked"] => config.sandbox.network_unasked = flag(value)?,
+        ["sandbox", "network", "approved"] => config.sandbox.network_approved = flag(value)?,
+        ["sandbox", "roots"] => config.sandbox.roots = roots(value)?,
+        ["limits", "iterations"] => {
+            config.limits.iterations = whole(value, 1, 10_000, "a whole number from 1 to 10000")? as u32;
+        }
+        ["limits", "tool_result_bytes"] => {
+            config.limits.tool_result_bytes =
+                whole(value, 1_024, 1 << 20, "a whole number of bytes from 1024 to 1048576")? as usize;
+        }
+        ["limits", "retry_budget_s"] => config.limits.retry_budget = seconds(value)?,
+        ["log", "filter"] => config.log.filter = Some(text(value)?),
+        ["log", "file"] => config.log.file = Some(expand(&config.folder, &text(value)?)),
+        _ => return Err(Fault::Unknown),
+    }
+    Ok(())
+}
+
+fn provider(config: &mut Config, name: &str, rest: &[&str], value: &DeValue<'_>) -> Set<()> {
+    if name.is_empty() || name.contains('/') {
+        return Err(Fault::Expected("a name of a provider without `/`"));
+    }
+    let key = match rest {
+        ["api_key"] => Some(KeySource::Value(Secret::new(text(value)?.trim()))),
+        ["api_key_env"] => Some(KeySource::Env(text(value)?)),
+        ["api_key_file"] => Some(KeySource::File(expand(&config.folder, &text(value)?))),
+        _ => None,
+    };
+    let entry = config.providers.entry(name.to_owned()).or_default();
+    match rest {
+        _ if key.is_some() && entry.key.is_some() => {
+            return Err(Fault::Expected("only one of api_key, api_key_env and api_key_file"));
+        }
+        _ if key.is_some() => entry.key = key,
+        ["base_url"] => entry.base_url = Some(url(value)?),
+        ["api"] => {
+            entry.api = match value.as_str() {
+                Some("chat") => Api::Chat,
+                Some("responses") => Api::Responses,
+                Some("anthropic") => Api::Anthropic,
+                Some("gemini") => Api::Gemini,
+                _ => return Err(Fault::Expected("\"chat\", \"responses\", \"anthropic\" or \"gemini\"")),
+            };
+        }
+        ["models"] => entry.models = texts(value, "a list of names of models")?,
+        ["headers", header] => {
+            let value = Secret::new(text(value)?);
+            entry.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(header));
+            entry.headers.push(((*header).to_owned(), value));
+        }
+        ["connect_timeout_s"] => entry.connect_timeout = Some(seconds(value)?),
+        ["first_byte_timeout_s"] => entry.first_byte_timeout = Some(seconds(value)?),
+        ["idle_timeout_s"] => entry.idle_timeout = Some(seconds(value)?),
+        _ => return Err(Fault::Unknown),
+    }
+    Ok(())
+}
+
+/// Whether a table at this path is looked into; else it stands where a value should.
+pub(super) fn is_section(path: &[&str]) -> bool {
+    KEYS.iter().any(|key| {
+        let mut parts = key.split('.');
+        path.iter().all(|name| parts.next().is_some_and(|part| part == "*" || part == *name))
+            && parts.next().is_some()
+    })
+}
+
+/// The known key that is most like an unknown one.
+pub(super) fn nearest(path: &[&str]) -> Option<String> {
+    let mut best: Option<(usize, String)> = None;
+    for key in KEYS {
+        // The user's own names stay as they are.
+        let known: Vec<&str> = key
+            .split('.')
+            .enumerate()
+            .map(|(i, p)| if p == "*" { *path.get(i).unwrap_or(&p) } else { p })
+            .collect();
+        let known = known.join(".");
+        let far = strsim::damerau_levenshtein(&known, &path.join("."));
+        if best.as_ref().is_none_or(|(least, _)| far < *least) {
+            best = Some((far, known));
+        }
+    }
+    best.filter(|(far, key)| *far <= 2.max(key.len() / 4)).map(|(_, key)| key)
+}
+
+pub(super) fn mode(value: &DeValue<'_>) -> Set<Mode> {
+    value
+        .as_str()
+        .and_then(Mode::from_id)
+        .ok_or(Fault::Expected("\"ask\", \"accept-edits\", \"plan\" or \"full\""))
+}
+
+pub(super) fn model(value: &DeValue<'_>) -> Set<String> {
+    const WHAT: Fault = Fault::Expected("a model as \"provider/model\"");
+    let text = value.as_str().ok_or(WHAT)?;
+    match text.split_once('/') {
+        Some((provider, model)) if !provider.is_empty() && !model.is_empty() => Ok(text.to_owned()),
+        _ => Err(WHAT),
+    }
+}
+
+fn text(value: &DeValue<'_>) -> Set<String> {
+    value
+        .as_str()
+        .filter(|t| !t.trim().is_empty())
+        .map(str::to_owned)
+        .ok_or(Fault::Expected("a text that is not empty"))
+}
+
+fn url(value: &DeValue<'_>) -> Set<String> {
+    let text = value.as_str().map(str::trim).unwrap_or_default();
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    match host {
+        Some(host) if !host.is_empty() && !host.starts_with('/') => Ok(text.trim_end_matches('/').to_owned()),
+        _ => Err(Fault::Expected("an address that starts with http:// or https://")),
+    }
+}
+
+fn flag(value: &DeValue<'_>) -> Set<bool> {
+    value.as_bool().ok_or(Fault::Expected("true or false"))
+}
+
+fn whole(value: &DeValue<'_>, least: i64, most: i64, what: &'static str) -> Set<i64> {
+    value
+        .as_integer()
+        .and_then(|n| i64::from_str_radix(n.as_str(), n.radix()).ok())
+        .filter(|n| (least..=most).contains(n))
+        .ok_or(Fault::Expected(what))
+}
+
+fn seconds(value: &DeValue<'_>) -> Set<Duration> {
+    let number: Option<f64> = match value {
+        DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix()).ok().map(|n| n as f64),
+        DeValue::Float(n) => n.as_str().parse().ok(),
+        _ => None,
+    };
+    number
+        .filter(|n| (0.001..=86_400.0).contains(n))
+        .map(Duration::from_secs_f64)
+        .ok_or(Fault::Expected("a number of seconds above 0, at most 86400"))
+}
+
+fn texts(value: &DeValue<'_>, what: &'static str) -> Set<Vec<String>> {
+    let items = value.as_array().ok_or(Fault::Expected(what))?;
+    items
+        .iter()
+        .map(|item| item.get_ref().as_str().filter(|t| !t.is_empty()).map(str::to_owned))
+        .collect::<Option<_>>()
+        .ok_or(Fault::Expected(what))
+}
+
+fn roots(value: &DeValue<'_>) -> Set<Vec<PathBuf>> {
+    const WHAT: &str = "a list of absolute folders";
+    let all: Vec<PathBuf> = texts(value, WHAT)?.iter().map(|p| expand(Path::new(""), p)).collect();
+    if all.iter().all(|p| p.is_absolute()) { Ok(all) } else { Err(Fault::Expected(WHAT)) }
+}
+
+/// A path in a file: `~/` is the home folder, others are relative to `folder`.
+fn expand(folder: &Path, path: &str) -> PathBuf {
+    match path.strip_prefix("~/").zip(etcetera::home_dir().ok()) {
+        Some((rest, home)) => home.join(rest),
+        None => folder.join(path),
+    }
+}

@@ -29,12 +29,6 @@ impl Place {
 
 /// The problems, without the folders of the test.
 fn told(config: &Config) -> Vec<String> {
-    let name =
-        |s: String| {
-            s.rsplit_once('/').map_or(s.clone(), |(folder, rest)| {
-                if folder.contains(": ") { s.clone() } else { rest.to_owned() }
-            })
-        };
     config
         .problems
         .iter()
@@ -42,7 +36,7 @@ fn told(config: &Config) -> Vec<String> {
             Source::User(f) | Source::Project(f) => {
                 p.to_string().replace(&format!("{}/", f.parent().unwrap().display()), "")
             }
-            Source::Env(_) => name(p.to_string()),
+            Source::Env(_) => p.to_string(),
         })
         .collect()
 }

@@ -18,10 +18,14 @@ pub enum Place {
 
 /// A path that the guard resolved: absolute, symbolic links followed, and where it lies.
 ///
-/// Only `workspace::guard` makes one, so holding it means that containment was checked (I15).
-#[derive(Clone, PartialEq, Eq, Hash)]
+/// Only `workspace::guard` makes one, so holding it means that containment was checked (I15). Two spellings of one file
+/// (through a link, or through a linked root) are equal.
+#[derive(Clone)]
 pub struct WsPath {
+    /// As the client spells it: below the root as `session/new` named it. Its buffers know files by this name.
     pub(crate) absolute: Arc<PathBuf>,
+    /// What the disk has: every link followed, the last component's too. Containment is about this one.
+    pub(crate) real: Arc<PathBuf>,
     pub(crate) place: Place,
     /// Why a write here always asks (`.git/hooks`, our own config, editor tasks, shell start-up files).
     pub(crate) protected: Option<&'static str>,
@@ -30,9 +34,13 @@ pub struct WsPath {
 }
 
 impl WsPath {
-    /// The absolute path, as the editor and the disk know it.
+    /// The absolute path as the editor knows it, for everything that is shown or sent to the client.
     pub fn as_path(&self) -> &std::path::Path {
         &self.absolute
+    }
+    /// The canonical path, for the disk. Outside the roots it is the same as [`WsPath::as_path`].
+    pub fn real(&self) -> &std::path::Path {
+        &self.real
     }
     pub fn place(&self) -> Place {
         self.place
@@ -45,6 +53,18 @@ impl WsPath {
     }
     pub fn in_roots(&self) -> bool {
         matches!(self.place, Place::Root(_))
+    }
+}
+
+impl PartialEq for WsPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.real == other.real
+    }
+}
+impl Eq for WsPath {}
+impl std::hash::Hash for WsPath {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.real.hash(state);
     }
 }
 

@@ -2,7 +2,21 @@
 //!
 //! Per file the *side rule*: where the client reads and writes, the editor's buffers are the truth for both; where it
 //! only reads, we read from it and write to disk; else the disk. See `design` in ARCHITECTURE.md and I15–I18.
+mod apply;
+mod disk;
+mod editor;
+mod freshness;
+pub mod guard;
+pub mod jobs;
+mod narrow;
+pub mod process;
+pub mod sandbox;
+mod session;
 pub mod text;
+
+pub use freshness::rebase;
+pub use narrow::Narrowed;
+pub use session::{NoBuffers, SessionWorkspace, Setup};
 
 use crate::{
     effects::{Change, Command, WsPath},
@@ -84,6 +98,9 @@ pub trait Reader: Send + Sync {
     fn cwd(&self) -> std::path::PathBuf;
     /// Files whose editor text is known to differ from the disk, with that text (for `grep`, commands).
     fn dirty(&self) -> Vec<(WsPath, Text)>;
+    /// Records that a person, or the policy, allowed this path to be read: outside the roots, or secret-like.
+    /// Until then [`Reader::read`] refuses such a file, so that no error text can tell what is in it.
+    fn grant(&self, _path: &WsPath) {}
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +117,11 @@ pub enum Freshness {
 pub struct Written {
     /// What is there now, where it is not what was written (format on save): told to the model, not fought.
     pub drift: Option<Text>,
+    /// The change as it was applied, where the file had changed outside the approved hunks and the change was carried
+    /// over to the new text: the card's diff is this one.
+    pub rebased: Option<Change>,
+    /// A remark for the model, e.g. that other names (hard links) of the file changed with it.
+    pub note: Option<String>,
 }
 
 /// The workspace as a call may use it: narrowed to its permitted effects (I13).
@@ -117,6 +139,10 @@ pub trait Workspace: Reader {
     ) -> Result<Ran, WsError>;
     /// Keeps a long result in the session folder; returns the path that `read` takes.
     async fn spill(&self, name: &str, text: &str) -> Result<std::path::PathBuf, WsError>;
+    /// The commands that run in the background, where this workspace can have any.
+    fn jobs(&self) -> Option<&jobs::Jobs> {
+        None
+    }
 }
 
 #[derive(Clone, Debug, thiserror::Error)]
@@ -148,4 +174,12 @@ pub struct Ran {
     pub cwd: Option<std::path::PathBuf>,
     /// The sandbox in force, for the result and the card.
     pub sandbox: &'static str,
+    /// Why the sandbox seems to have stopped it, where it does: the person may be asked once to run it without.
+    pub denied: Option<String>,
+    /// Names of processes that it left behind and that were ended with it.
+    pub leftovers: Vec<String>,
+    /// Remarks for the model: the folder was reset, the time-out, exports that were not kept, the job's number.
+    pub notes: Vec<String>,
+    /// The job's number, where the command was started in the background and goes on.
+    pub job: Option<u32>,
 }

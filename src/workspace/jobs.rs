@@ -1,0 +1,5 @@
+//! Background commands.
+pub struct Jobs {}
+impl Jobs {
+    pub async fn close(&self) {}
+}

@@ -1,0 +1,218 @@
+//! The workspace of one session: guard, both sides of files, what was seen of them, and commands.
+use super::{
+    ApplyError, Buffers, Freshness, OutputSink, Ran, Reader, Workspace, Written, WsError, apply, disk,
+    editor,
+    freshness::{Now, Seen, lock},
+    guard::Guard,
+    jobs::Jobs,
+    process,
+    text::Text,
+};
+use crate::effects::{Change, Command, Place, WsPath};
+use async_trait::async_trait;
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+use tokio_util::sync::CancellationToken;
+
+/// What a session's workspace is made of.
+pub struct Setup {
+    /// The session's cwd, then its additional folders, absolute, as the client named them.
+    pub roots: Vec<PathBuf>,
+    /// Our own folder for this session: spilled results, its temporary folder. Created where it is missing.
+    pub session_folder: PathBuf,
+    /// What `~` means.
+    pub home: Option<PathBuf>,
+    /// The editor's side of files; [`NoBuffers`] where the client has none.
+    pub buffers: Arc<dyn Buffers>,
+    pub process: process::Settings,
+}
+
+/// The client has no `fs` methods: everything is on disk.
+pub struct NoBuffers;
+
+#[async_trait]
+impl Buffers for NoBuffers {
+    fn can_read(&self) -> bool {
+        false
+    }
+    fn can_write(&self) -> bool {
+        false
+    }
+    async fn read(&self, _: &Path) -> Result<String, super::BufferError> {
+        Err(super::BufferError::NotFound)
+    }
+    async fn write(&self, _: &Path, _: &str) -> Result<(), super::BufferError> {
+        Err(super::BufferError::NotFound)
+    }
+}
+
+/// The folders of one session, as the editor and the disk have them together.
+pub struct SessionWorkspace {
+    guard: Guard,
+    buffers: Arc<dyn Buffers>,
+    pub(super) seen: Seen,
+    /// Canonical paths that a person, or the policy, allowed beside the roots.
+    granted: Mutex<HashSet<PathBuf>>,
+    pub(super) shell: process::Shell,
+}
+
+impl SessionWorkspace {
+    /// # Errors
+    /// A root that is no folder, or a session folder that cannot be created.
+    pub fn new(setup: Setup) -> Result<Self, WsError> {
+        make_private(&setup.session_folder).map_err(|e| WsError::Io {
+            path: setup.session_folder.display().to_string(),
+            why: e.to_string(),
+        })?;
+        let guard = Guard::new(&setup.roots, &setup.session_folder, setup.home)?;
+        let shell = process::Shell::new(setup.process, guard.roots(), guard.session_folder());
+        Ok(SessionWorkspace {
+            guard,
+            buffers: setup.buffers,
+            seen: Seen::default(),
+            granted: Mutex::default(),
+            shell,
+        })
+    }
+
+    pub(super) fn buffers(&self) -> &dyn Buffers {
+        &*self.buffers
+    }
+
+    /// Fetches both sides of a file and judges them by what was seen before.
+    pub(super) async fn look(&self, path: &WsPath) -> Result<Now, WsError> {
+        let sides = editor::fetch(path, self.buffers()).await?;
+        Ok(self.seen.judge(path, sides))
+    }
+
+    pub(super) fn is_granted(&self, path: &WsPath) -> bool {
+        lock(&self.granted).contains(path.real())
+    }
+
+    /// Whether a file's content needs a person's word before anything of it may be told.
+    fn withheld(&self, path: &WsPath) -> bool {
+        (path.place() == Place::Outside || path.is_secret()) && !self.is_granted(path)
+    }
+
+    fn refuse_withheld(&self, path: &WsPath) -> Result<(), WsError> {
+        if !self.withheld(path) || path.real().symlink_metadata().is_err() {
+            return Ok(());
+        }
+        let shown = path.to_string();
+        Err(if path.is_secret() {
+            WsError::Io {
+                path: shown,
+                why: "by its name it holds secrets: use `read` first, so that the person is asked".into(),
+            }
+        } else {
+            WsError::OutsideRoots { path: shown, why: "use `read` first, so that the person is asked".into() }
+        })
+    }
+
+    /// Ends everything that still runs for this session, in the background too.
+    pub async fn close(&self) {
+        self.shell.jobs().close().await;
+    }
+}
+
+#[async_trait]
+impl Reader for SessionWorkspace {
+    fn resolve(&self, path: &str) -> Result<WsPath, WsError> {
+        self.guard.resolve(path)
+    }
+
+    async fn read(&self, path: &WsPath) -> Result<Option<Text>, WsError> {
+        self.refuse_withheld(path)?;
+        Ok(self.look(path).await?.text)
+    }
+
+    async fn read_bytes(&self, path: &WsPath, limit: u64) -> Result<Vec<u8>, WsError> {
+        self.refuse_withheld(path)?;
+        let real = path.real().to_path_buf();
+        let read = editor::blocking(move || disk::read(&real, limit)).await.map_err(|e| e.at(path))?;
+        read.map(|s| s.bytes).ok_or_else(|| WsError::NotFound { path: path.to_string(), hint: None })
+    }
+
+    fn saw(&self, path: &WsPath, text: &Text) {
+        self.seen.saw(path, Some(text));
+    }
+
+    async fn freshness(&self, path: &WsPath) -> Freshness {
+        if !self.seen.is_seen(path.real()) {
+            return Freshness::NeverSeen;
+        }
+        match self.look(path).await {
+            Ok(now) => self.seen.compare(path, &now),
+            Err(e) => Freshness::Changed(e.to_string()),
+        }
+    }
+
+    fn roots(&self) -> &[PathBuf] {
+        self.guard.roots()
+    }
+
+    fn cwd(&self) -> PathBuf {
+        self.shell.cwd()
+    }
+
+    fn dirty(&self) -> Vec<(WsPath, Text)> {
+        self.seen.dirty()
+    }
+
+    fn grant(&self, path: &WsPath) {
+        lock(&self.granted).insert(path.real().to_path_buf());
+    }
+}
+
+#[async_trait]
+impl Workspace for SessionWorkspace {
+    async fn apply(&self, changes: &[Change]) -> Result<Vec<Written>, ApplyError> {
+        apply::apply(self, changes).await
+    }
+
+    async fn run(
+        &self,
+        command: &Command,
+        sink: Arc<dyn OutputSink>,
+        cancel: CancellationToken,
+    ) -> Result<Ran, WsError> {
+        self.seen.command_starts();
+        self.shell.run(command, sink, cancel).await
+    }
+
+    async fn spill(&self, name: &str, text: &str) -> Result<PathBuf, WsError> {
+        let name: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' })
+            .take(80)
+            .collect();
+        let path = self.guard.session_folder().join(format!("{name}.txt"));
+        let (target, text) = (path.clone(), text.to_owned());
+        let write = move || -> Result<(), disk::DiskError> {
+            let old = disk::read(&target, u64::MAX - 1)?;
+            disk::write(&target, text.as_bytes(), old.as_ref())?;
+            Ok(())
+        };
+        editor::blocking(write).await.map_err(|e| e.at(path.display()))?;
+        Ok(path)
+    }
+
+    fn jobs(&self) -> Option<&Jobs> {
+        Some(self.shell.jobs())
+    }
+}
+
+/// Creates a folder for us alone.
+pub(super) fn make_private(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+#[cfg(test)]
+mod tests;

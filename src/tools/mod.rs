@@ -2,6 +2,8 @@
 //!
 //! A new tool: `x.rs` with `impl Tool`, `x.md` (what the model reads), one line in [`builtin`], cases in
 //! `fixtures/tools/x/`. Permission, parallelism, diff, locations, cancellation and replay follow from `plan` and `Output`.
+#[cfg(test)]
+pub(crate) mod cases;
 pub mod edit;
 pub mod patch;
 

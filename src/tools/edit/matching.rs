@@ -194,7 +194,7 @@ fn shifted(place: &Range<usize>, splices: &[Splice]) -> Range<usize> {
 
 /// One edit of `content`, on the first rung that finds its text.
 fn step(content: &str, edit: &Replacement, newline: &str, unit: Option<&Rule>) -> Result<Step, Why> {
-    let (old, new) = (lf(&edit.old), lf(&edit.new));
+    let (old, new) = lf(&edit.old, &edit.new);
     if old == new {
         return Err(Why::NoChange);
     }
@@ -222,9 +222,17 @@ fn step(content: &str, edit: &Replacement, newline: &str, unit: Option<&Rule>) -
     }
 }
 
-/// A text with LF endings; a lone CR stays.
-fn lf(text: &str) -> Cow<'_, str> {
-    if text.contains("\r\n") { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) }
+/// Both texts with LF endings. A lone CR is a line ending if `old` has one; in `new` alone it is a character.
+fn lf<'a>(old: &'a str, new: &'a str) -> (Cow<'a, str>, Cow<'a, str>) {
+    let plain = |text: &'a str| {
+        if text.contains("\r\n") { text.replace("\r\n", "\n").into() } else { Cow::from(text) }
+    };
+    let (old, new) = (plain(old), plain(new));
+    if old.contains('\r') {
+        (old.replace('\r', "\n").into(), new.replace('\r', "\n").into())
+    } else {
+        (old, new)
+    }
 }
 
 struct Search<'a> {

@@ -1,5 +1,6 @@
 //! Hermes for editors. Modules in reading order; the whole is told in `ARCHITECTURE.md`.
 pub mod agent;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod effects;

@@ -1,0 +1,130 @@
+//! The command line as clap reads it. Serving an editor does not come by here (see `main.rs`).
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Hermes: a coding agent that an editor starts, over the Agent Client Protocol.
+///
+/// Without arguments it serves an editor on its standard input and output.
+#[derive(Debug, Parser)]
+#[command(name = "hermes-editor", version, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub serve: ServeArgs,
+    /// Serve, as without arguments
+    #[arg(long, hide = true)]
+    pub acp: bool,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct ServeArgs {
+    /// Record the protocol, without secrets, in a file that can be replayed
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve an editor on standard input and output, also when started on a terminal
+    Acp(ServeArgs),
+    /// Watch Hermes work on a small sample project: offline, no key, a scripted model
+    Demo(DemoArgs),
+    /// Do one task in a folder and show it in the terminal
+    Exec(ExecArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Allow everything that is asked; needs no terminal
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Keep the sample project afterwards
+    #[arg(long)]
+    pub keep: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ExecArgs {
+    /// What to do; `-` reads it from standard input
+    #[arg(value_name = "PROMPT")]
+    pub prompt: String,
+    /// The folder to work in [default: the current one]
+    #[arg(short = 'C', long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// Answer "allow once" to every question; needs no terminal
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Print each update as one line of JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The model, as `provider/model`
+    #[arg(short, long)]
+    pub model: Option<String>,
+    /// The mode: ask, accept-edits, plan or full
+    #[arg(long)]
+    pub mode: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print the findings as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    #[command(subcommand)]
+    pub command: Option<ConfigCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Show the configuration in force and where each value comes from
+    Show,
+    /// The permissions remembered for projects
+    Grants {
+        #[command(subcommand)]
+        command: GrantsCommand,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum GrantsCommand {
+    /// List them
+    List,
+    /// Take one back
+    Revoke {
+        /// Its number in the list
+        id: i64,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_a_line_means() {
+        let parse = |line: &str| Cli::try_parse_from(line.split(' '));
+        assert!(parse("h --trace f").is_ok_and(|c| c.serve.trace.is_some() && c.command.is_none()));
+        assert!(parse("h --acp").is_ok_and(|c| c.acp));
+        assert!(
+            matches!(parse("h acp --trace f").unwrap().command, Some(Command::Acp(a)) if a.trace.is_some())
+        );
+        let exec = parse("h exec - -C /x --yes --json --model a/b --mode plan").unwrap().command;
+        assert!(
+            matches!(exec, Some(Command::Exec(e)) if e.prompt == "-" && e.yes && e.json && e.cwd.is_some())
+        );
+        for wrong in ["h exec", "h frob", "h exec a b", "h config grants revoke x"] {
+            assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
+        }
+    }
+}

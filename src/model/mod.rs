@@ -1,4 +1,6 @@
 //! Models: a `Provider` streams deltas; a `Dialect` (pure) turns a request into bytes and bytes into deltas.
+pub mod demo;
+
 use crate::log::{Block, Image, Native, Part, ToolSpec, Usage};
 use futures_util::stream::BoxStream;
 use serde_json::Value;

@@ -12,6 +12,8 @@ mod lock;
 mod migrate;
 mod search;
 mod sessions;
+#[cfg(test)]
+mod tests;
 mod thread;
 
 pub use blobs::{BlobId, SNAPSHOT_LIMIT, SNAPSHOTS_LIMIT};

@@ -26,6 +26,9 @@ impl BlobId {
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
+    pub(super) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
     /// From 64 hexadecimal digits.
     pub fn parse(hex: &str) -> Option<Self> {
         let digits = hex.as_bytes();

@@ -18,6 +18,8 @@ pub struct Loaded {
     pub draft: Option<Draft>,
     /// What could not be read; empty for an intact session.
     pub damaged: Vec<Gap>,
+    /// The database is damaged, and this was read from what is left of it: entries at the end may be missing.
+    pub salvaged: bool,
     /// The number of the next entry.
     pub next: u64,
 }
@@ -54,6 +56,18 @@ pub(super) struct Raw {
     pub at: i64,
     pub sum: i64,
     pub json: String,
+}
+
+impl Raw {
+    /// From the columns seq, at, sum, json, the first of them at `first`.
+    pub(super) fn of(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(Self {
+            seq: row.get(first)?,
+            at: row.get(first + 1)?,
+            sum: row.get(first + 2)?,
+            json: text(row.get_ref(first + 3)?),
+        })
+    }
 }
 
 impl Cx<'_> {
@@ -123,7 +137,14 @@ impl Cx<'_> {
         let read = self.conn.unchecked_transaction().map_err(|e| self.sql(e))?;
         let head = self.head(id)?.ok_or_else(|| StoreError::NotFound(id.clone()))?;
         let key = self.key(id)?;
-        let mut loaded = Loaded { head, entries: Vec::new(), draft: None, damaged: Vec::new(), next: 0 };
+        let mut loaded = Loaded {
+            head,
+            entries: Vec::new(),
+            draft: None,
+            damaged: Vec::new(),
+            salvaged: self.salvaged,
+            next: 0,
+        };
         for raw in self.rows(key)? {
             let seq = u64::try_from(raw.seq).unwrap_or_default();
             loaded.damaged.extend((loaded.next..seq).map(|seq| Gap { seq, kind: GapKind::Missing }));
@@ -140,7 +161,7 @@ impl Cx<'_> {
 
     fn rows(&self, key: i64) -> Result<Vec<Raw>, StoreError> {
         self.all("SELECT seq, at, sum, json FROM entry WHERE session = ?1 ORDER BY seq", [key], |r| {
-            Ok(Raw { seq: r.get(0)?, at: r.get(1)?, sum: r.get(2)?, json: text(r.get_ref(3)?) })
+            Raw::of(r, 0)
         })
     }
 

@@ -75,6 +75,10 @@ impl StoreError {
             _ => Self::Io { path: file, error: Arc::new(error) },
         }
     }
+    /// Whether the file itself is what is wrong: its rows may still be read one by one.
+    pub(super) fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Foreign { .. })
+    }
     /// Whether reading may still work although writing does not.
     pub fn leaves_reading(&self) -> bool {
         matches!(self, Self::ReadOnly { .. } | Self::Full { .. } | Self::Busy { .. } | Self::Damaged { .. })

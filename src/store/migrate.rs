@@ -91,6 +91,11 @@ fn recognise(conn: &Connection, file: &Path) -> Result<i64, StoreError> {
     Ok(version)
 }
 
+/// The newest schema, for a database that is empty.
+pub(super) fn schema(conn: &Connection) -> rusqlite::Result<()> {
+    MIGRATIONS.iter().try_for_each(|step| conn.execute_batch(step))
+}
+
 /// Runs what is missing, all in one transaction: a crash in between leaves the old schema.
 fn migrate(conn: &Connection, file: &Path) -> Result<(), StoreError> {
     let sql = |e| StoreError::sqlite(file, e);

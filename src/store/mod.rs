@@ -10,6 +10,7 @@ mod error;
 mod grants;
 mod lock;
 mod migrate;
+mod salvage;
 mod search;
 mod sessions;
 #[cfg(test)]
@@ -119,7 +120,7 @@ impl Store {
         let (folder, lock) = (self.spill_dir(&id), self.0.files.locks.join(file_name(&id)));
         let files = self.0.files.clone();
         self.0.write(
-            move |conn| Cx { conn, files: &files }.delete(&id),
+            move |conn| Cx { conn, files: &files, salvaged: false }.delete(&id),
             move |_| {
                 // What cannot be removed now is found by nobody: the rows that named it are gone.
                 let _ = std::fs::remove_dir_all(folder);
@@ -205,15 +206,15 @@ impl Store {
         work: impl FnOnce(&Cx<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Reply<T> {
         let files = self.0.files.clone();
-        self.0.write(move |conn| work(&Cx { conn, files: &files }), |_| ())
+        self.0.write(move |conn| work(&Cx { conn, files: &files, salvaged: false }), |_| ())
     }
 
     fn reading<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Cx<'_>) -> Result<T, StoreError> + Send + 'static,
+        work: impl Fn(&Cx<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Reply<T> {
         let files = self.0.files.clone();
-        self.0.read(move |conn| work(&Cx { conn, files: &files }))
+        self.0.read(move |conn, salvaged| work(&Cx { conn, files: &files, salvaged }))
     }
 }
 
@@ -221,6 +222,8 @@ impl Store {
 struct Cx<'a> {
     conn: &'a rusqlite::Connection,
     files: &'a Files,
+    /// The connection is to what could be saved of a damaged file.
+    salvaged: bool,
 }
 
 impl Cx<'_> {

@@ -118,10 +118,7 @@ impl Cx<'_> {
         let rows = self.all(
             "SELECT id, seq, at, sum, json FROM entry WHERE id > ?1 ORDER BY id LIMIT ?2",
             params![upto, limit as i64],
-            |r| {
-                let raw = Raw { seq: r.get(1)?, at: r.get(2)?, sum: r.get(3)?, json: r.get(4)? };
-                Ok((r.get::<_, i64>(0)?, raw))
-            },
+            |r| Ok((r.get::<_, i64>(0)?, Raw::of(r, 1)?)),
         )?;
         let Some((last, _)) = rows.last() else { return Ok(false) };
         for (id, raw) in &rows {
@@ -173,9 +170,7 @@ impl Cx<'_> {
             "SELECT seq, at, sum, json FROM entry WHERE session = ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT ?3"
         };
         // Entries without text lie between those with: look a little further.
-        let rows = self.all(sql, params![key, from, (count * 4).max(1) as i64], |r| {
-            Ok(Raw { seq: r.get(0)?, at: r.get(1)?, sum: r.get(2)?, json: r.get(3)? })
-        })?;
+        let rows = self.all(sql, params![key, from, (count * 4).max(1) as i64], |r| Raw::of(r, 0))?;
         let mut lines = Vec::new();
         for raw in rows {
             if lines.len() == count.max(1) {

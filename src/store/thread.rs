@@ -1,5 +1,5 @@
 //! The two threads that own the connections: one writes, one reads. Neither is a runtime worker.
-use super::{StoreError, migrate};
+use super::{StoreError, migrate, salvage};
 use rusqlite::Connection;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -41,7 +41,19 @@ impl<T> Reply<T> {
 type After = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 /// Whether the work itself was done, and whom to tell.
 type Write = Box<dyn FnOnce(Result<&Connection, StoreError>) -> (Result<(), StoreError>, After) + Send>;
-type Read = Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>;
+/// Answers the caller; `false`: it would fail for damage, and is asked again with what could be saved.
+type Read = Box<dyn FnMut(Result<&Connection, StoreError>, Pass) -> bool + Send>;
+
+/// Which connection a read is on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// The database itself; damage is not the answer yet.
+    First,
+    /// What could be saved of it.
+    Salvaged,
+    /// There is nothing more to try.
+    Last,
+}
 
 enum Op {
     Write(Write),
@@ -57,6 +69,15 @@ pub(super) struct Files {
     pub database: PathBuf,
     pub locks: PathBuf,
     pub sessions: PathBuf,
+}
+
+impl Files {
+    /// SQLite's write-ahead log.
+    fn log(&self) -> PathBuf {
+        let mut name = self.database.clone().into_os_string();
+        name.push("-wal");
+        name.into()
+    }
 }
 
 /// The queues of both threads. A thread starts with its first call and ends when the last handle is gone.
@@ -105,15 +126,25 @@ impl Threads {
     /// Queues work for the reader, which sees all that was committed before.
     pub fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        work: impl Fn(&Connection, bool) -> Result<T, StoreError> + Send + 'static,
     ) -> Reply<T> {
         let (tx, rx) = oneshot::channel();
-        let read: Read = Box::new(move |conn| drop(tx.send(conn.and_then(work))));
+        let mut tx = Some(tx);
+        let read: Read = Box::new(move |conn, pass| {
+            let answer = conn.and_then(|conn| work(conn, pass == Pass::Salvaged));
+            if pass == Pass::First && answer.as_ref().is_err_and(StoreError::is_damage) {
+                return false;
+            }
+            // The caller may be gone.
+            drop(tx.take().map(|tx| tx.send(answer)));
+            true
+        });
         let mut slot = self.reader.lock().unwrap_or_else(|p| p.into_inner());
         let queue = slot.get_or_insert_with(|| {
             let (queue, jobs) = channel();
             let (writer, files) = (self.writer(), self.files.clone());
-            start("store-read", move || read_loop(&jobs, &writer, &files));
+            let reader = Reader { files, writer, conn: None, saved: None };
+            start("store-read", move || reader.run(&jobs));
             queue
         });
         // A thread that did not start answers by dropping the job: `StoreError::Closed`.
@@ -228,9 +259,7 @@ impl Writer {
     /// Moves a long write-ahead log into the database, after the answers: no append waits for it.
     fn checkpoint(&self) {
         let Some(conn) = &self.conn else { return };
-        let mut wal = self.files.database.clone().into_os_string();
-        wal.push("-wal");
-        if std::fs::metadata(wal).is_ok_and(|m| m.len() > CHECKPOINT) {
+        if std::fs::metadata(self.files.log()).is_ok_and(|m| m.len() > CHECKPOINT) {
             // Readers may hold it up; then the next one does it.
             let _ = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         }
@@ -287,22 +316,76 @@ fn exec(conn: &Connection, file: &Path, sql: &str) -> Result<(), StoreError> {
     run().map_err(|e| StoreError::sqlite(file, e))
 }
 
-fn read_loop(jobs: &Receiver<Read>, writer: &Sender<Op>, files: &Files) {
-    let mut conn: Option<Connection> = None;
-    while let Ok(job) = jobs.recv() {
-        if conn.is_none() {
-            match open_for_reading(writer, files) {
-                Ok(opened) => conn = Some(opened),
-                Err(error) => {
-                    job(Err(error));
-                    continue;
-                }
+struct Reader {
+    files: Arc<Files>,
+    writer: Sender<Op>,
+    conn: Option<Connection>,
+    /// What could be saved of a damaged file, and of which state of it.
+    saved: Option<(Stamp, Connection)>,
+}
+
+/// Sizes and times of the database and its log: whether they changed.
+type Stamp = [Option<(u64, std::time::SystemTime)>; 2];
+
+impl Reader {
+    fn run(mut self, jobs: &Receiver<Read>) {
+        while let Ok(mut job) = jobs.recv() {
+            if catch_unwind(AssertUnwindSafe(|| self.one(&mut job))).is_err() {
+                tracing::error!("a read of the store panicked");
             }
         }
-        let Some(conn) = &conn else { continue };
-        if catch_unwind(AssertUnwindSafe(|| job(Ok(conn)))).is_err() {
-            tracing::error!("a read of the store panicked");
+    }
+
+    fn one(&mut self, job: &mut Read) {
+        let error = match self.open() {
+            Ok(conn) => {
+                if job(Ok(conn), Pass::First) {
+                    return;
+                }
+                None
+            }
+            Err(error) if error.is_damage() => Some(error),
+            Err(error) => {
+                job(Err(error), Pass::Last);
+                return;
+            }
+        };
+        match (self.save(), error) {
+            (Ok(conn), _) => job(Ok(conn), Pass::Salvaged),
+            (Err(_), Some(error)) | (Err(error), None) => job(Err(error), Pass::Last),
+        };
+    }
+
+    fn open(&mut self) -> Result<&Connection, StoreError> {
+        match self.conn {
+            Some(ref conn) => Ok(conn),
+            None => {
+                let conn = open_for_reading(&self.writer, &self.files)?;
+                Ok(self.conn.insert(conn))
+            }
         }
+    }
+
+    /// A copy of what can be read of the damaged file, made anew when that has changed.
+    fn save(&mut self) -> Result<&Connection, StoreError> {
+        let stamp = self.stamp();
+        if self.saved.as_ref().is_some_and(|(of, _)| *of != stamp) {
+            self.saved = None;
+        }
+        match self.saved {
+            Some((_, ref conn)) => Ok(conn),
+            None => {
+                let conn = salvage::rebuild(&self.files.database)?;
+                Ok(&self.saved.insert((stamp, conn)).1)
+            }
+        }
+    }
+
+    fn stamp(&self) -> Stamp {
+        [self.files.database.clone(), self.files.log()].map(|file| {
+            let about = std::fs::metadata(file).ok()?;
+            Some((about.len(), about.modified().ok()?))
+        })
     }
 }
 

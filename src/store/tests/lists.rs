@@ -116,7 +116,6 @@ fn deleting_leaves_nothing_and_is_no_error_twice() {
     let folder = place.store.spill_dir(&id);
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("t_1.txt"), "long").unwrap();
-    futures_util::FutureExt::now_or_never(place.store.search(Search::default()));
     assert!(place.store.delete(id.clone()).wait().unwrap());
     assert!(!place.store.delete(id.clone()).wait().unwrap());
     assert!(!folder.exists());

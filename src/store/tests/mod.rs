@@ -45,15 +45,6 @@ impl Place {
     }
 }
 
-/// Waits until both threads of a store have ended and its files are closed.
-pub(super) fn close(store: Store) {
-    let threads = Arc::downgrade(&store.0.files);
-    drop(store);
-    while threads.upgrade().is_some() {
-        std::thread::yield_now();
-    }
-}
-
 pub(super) fn at(seq: u64, entry: Entry) -> Stored {
     Stored { seq, at: Millis(1_000 + seq as i64), entry }
 }

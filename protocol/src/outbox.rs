@@ -72,6 +72,13 @@ impl Outbox {
         Ok(Room(slots))
     }
 
+    /// [`Outbox::room`], if there is some right now.
+    pub(crate) fn try_room(&self, len: usize) -> Option<Room> {
+        let slots = slots(len);
+        self.slots.try_acquire_many(slots).ok()?.forget();
+        Some(Room(slots))
+    }
+
     /// Queues a frame in the room taken for it.
     pub(crate) fn send_now(&self, frame: String, room: Room) -> Result<(), Closed> {
         self.push(frame, room.0)

@@ -6,7 +6,7 @@ use crate::{
     frame::{self, Id, Incoming},
     inflight::{InFlight, Refusal},
     lines::Line,
-    outbox::Outbox,
+    outbox::{Outbox, Room},
     oversize::Oversize,
     peer::Peer,
     respond::Reply,
@@ -166,7 +166,7 @@ impl Server {
     }
 
     fn refuse(&mut self, id: &Id, error: acp::Error) {
-        self.replies.push_back(Reply::error(id, &error));
+        self.reply(Reply::error(id, &error));
     }
 
     fn request(&mut self, id: Id, method: &str, params: Option<&RawValue>) {
@@ -213,7 +213,7 @@ impl Server {
             }
             None => Reply::error(&id, &acp::Error::internal_error()),
         };
-        self.replies.push_back(reply);
+        self.reply(reply);
     }
 
     /// Admits a request of an async method in arrival order, and starts it.
@@ -297,11 +297,26 @@ impl Server {
         }
     }
 
-    /// Queues the oldest answer, waiting for room. Dropped while it waits, it has done nothing.
+    /// Queues an answer made in the loop: at once if there is room, else behind those that wait already.
+    fn reply(&mut self, reply: Reply) {
+        if self.replies.is_empty()
+            && let Some(room) = self.outbox.try_room(reply.frame.len())
+        {
+            return self.queue(reply, room);
+        }
+        self.replies.push_back(reply);
+    }
+
+    /// Queues the oldest answer that waits, once there is room. Dropped while it waits, it has done nothing.
     async fn flush_one(&mut self) {
         let Some(reply) = self.replies.front() else { return };
         let Ok(room) = self.outbox.room(reply.frame.len()).await else { return self.replies.clear() };
-        let Some(reply) = self.replies.pop_front() else { return };
+        if let Some(reply) = self.replies.pop_front() {
+            self.queue(reply, room);
+        }
+    }
+
+    fn queue(&self, reply: Reply, room: Room) {
         let (frame, queued) = reply.into_parts();
         if self.outbox.send_now(frame, room).is_ok() {
             let after = queued.tell();

@@ -1,5 +1,5 @@
 //! From typed tools to what the turn holds.
-use super::{Cx, DynTool, Output, Prepared, Tool, ToolError};
+use super::{Cx, DynTool, Output, Prepared, Tool, ToolError, arguments};
 use crate::{
     effects::Effects,
     log::{Location, ToolKind, ToolSpec},
@@ -11,10 +11,13 @@ use std::sync::Arc;
 
 /// Erases the type of a tool's arguments.
 pub fn erase<T: Tool>(tool: T) -> Arc<dyn DynTool> {
-    Arc::new(Erased(Arc::new(tool)))
+    Arc::new(Erased { tool: Arc::new(tool), schema: schema_of::<T::Args>() })
 }
 
-struct Erased<T>(Arc<T>);
+struct Erased<T> {
+    tool: Arc<T>,
+    schema: Value,
+}
 
 struct Ready<T: Tool> {
     tool: Arc<T>,
@@ -29,15 +32,20 @@ impl<T: Tool> DynTool for Erased<T> {
         T::KIND
     }
     fn spec(&self) -> ToolSpec {
-        ToolSpec { name: T::NAME.into(), description: T::DOC.trim().into(), schema: schema_of::<T::Args>() }
+        ToolSpec { name: T::NAME.into(), description: T::DOC.trim().into(), schema: self.schema.clone() }
     }
-    fn prepare(&self, args: Value) -> Result<Box<dyn Prepared>, ToolError> {
+    fn prepare(&self, mut args: Value) -> Result<Box<dyn Prepared>, ToolError> {
+        arguments::fit(&mut args, &self.schema);
         let args = serde_path_to_error::deserialize(args).map_err(|e| {
             let path = e.path().to_string();
             let at = if path == "." { String::new() } else { format!("`{path}`: ") };
-            ToolError::BadArguments(format!("invalid arguments for {}: {at}{}", T::NAME, e.inner()))
+            ToolError::BadArguments(format!(
+                "invalid arguments for {}: {at}{}",
+                T::NAME,
+                super::display::one_line(&e.inner().to_string(), 300)
+            ))
         })?;
-        Ok(Box::new(Ready { tool: self.0.clone(), args }))
+        Ok(Box::new(Ready { tool: self.tool.clone(), args }))
     }
 }
 

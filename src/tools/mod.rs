@@ -1,11 +1,33 @@
 //! Tools: what the model can do. Each is its arguments, a title, a plan (effects) and a run.
 //!
-//! A new tool: `x.rs` with `impl Tool`, `x.md` (what the model reads), one line in [`builtin`], cases in
+//! A new tool: `x.rs` with `impl Tool`, `x.md` (what the model reads), one line in [`builtin`], calls in
 //! `fixtures/tools/x/`. Permission, parallelism, diff, locations, cancellation and replay follow from `plan` and `Output`.
+pub mod arguments;
+mod blocking;
+#[cfg(test)]
+mod calls;
 #[cfg(test)]
 pub(crate) mod cases;
+mod changed;
+mod close;
+mod display;
 pub mod edit;
+mod erased;
+#[cfg(test)]
+pub(crate) mod fake;
+mod glob;
+mod grep;
+mod list;
+mod nearest;
 pub mod patch;
+mod read;
+mod terminal;
+mod todo;
+mod walk;
+mod write;
+
+pub use erased::erase;
+pub use nearest::{nearest, unknown};
 
 use crate::{
     effects::Effects,
@@ -123,5 +145,17 @@ pub trait DynTool: Send + Sync {
 
 pub type Tools = Vec<Arc<dyn DynTool>>;
 
-mod erased;
-pub use erased::erase;
+/// The tools that every session has.
+pub fn builtin() -> Tools {
+    vec![
+        erase(read::Read),
+        erase(write::Write),
+        erase(edit::Edit),
+        erase(patch::ApplyPatch),
+        erase(list::List),
+        erase(glob::Glob),
+        erase(grep::Grep),
+        erase(terminal::Terminal),
+        erase(todo::Todo),
+    ]
+}

@@ -96,6 +96,10 @@ pub trait Reader: Send + Sync {
     fn roots(&self) -> &[std::path::PathBuf];
     /// The folder that a command starts in (carried from command to command).
     fn cwd(&self) -> std::path::PathBuf;
+    /// The `PATH` that a command will see, exports carried from earlier commands included.
+    fn search_path(&self) -> std::ffi::OsString {
+        std::env::var_os("PATH").unwrap_or_default()
+    }
     /// Files whose editor text is known to differ from the disk, with that text (for `grep`, commands).
     fn dirty(&self) -> Vec<(WsPath, Text)>;
     /// Records that a person, or the policy, allowed this path to be read: outside the roots, or secret-like.

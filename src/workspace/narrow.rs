@@ -67,6 +67,9 @@ impl Reader for Narrowed<'_> {
     fn cwd(&self) -> PathBuf {
         self.inner.cwd()
     }
+    fn search_path(&self) -> std::ffi::OsString {
+        self.inner.search_path()
+    }
     fn dirty(&self) -> Vec<(WsPath, Text)> {
         self.inner.dirty()
     }

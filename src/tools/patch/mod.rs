@@ -16,10 +16,12 @@
 mod apply;
 mod hunks;
 mod parse;
+mod tool;
 
 pub use apply::{VirtualChange, simulate, touched};
 pub use hunks::{HunkError, HunkWhy};
 pub use parse::{FileOp, Hunk, HunkLine, Kind, parse};
+pub use tool::ApplyPatch;
 
 /// Why a patch is refused. Nothing of it is applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,0 +1,184 @@
+//! `terminal`: a shell command.
+mod judge;
+
+use super::{Cx, Output, Progress, Tool, ToolError, display};
+use crate::{
+    effects::{Command, Effects, WsPath},
+    log::{Shown, ToolKind},
+    workspace::{OutputSink, Ran, Reader},
+};
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::{fmt::Write as _, sync::Arc, time::Duration};
+
+/// The time-out that a command gets when it names none.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// The longest time-out.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// See the module.
+pub struct Terminal;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Args {
+    /// The command line, as for `bash -c`.
+    #[serde(alias = "cmd", alias = "script")]
+    command: String,
+    /// Seconds until it is killed. Default 120, at most 600.
+    timeout: Option<f64>,
+    /// The folder to run it in: absolute, or relative to the session's folder.
+    #[serde(alias = "workdir", alias = "working_directory")]
+    cwd: Option<String>,
+}
+
+impl Args {
+    fn timeout(&self) -> Duration {
+        match self.timeout {
+            Some(s) if s.is_finite() && s > 0.0 => {
+                Duration::from_secs_f64(s.clamp(0.1, LONGEST.as_secs_f64()))
+            }
+            _ => TIMEOUT,
+        }
+    }
+    /// The folder that it will start in.
+    fn folder(&self, ws: &dyn Reader) -> Result<WsPath, ToolError> {
+        let Some(cwd) = self.cwd.as_deref().map(str::trim).filter(|c| !c.is_empty()) else {
+            return Ok(ws.resolve(&ws.cwd().to_string_lossy())?);
+        };
+        let path = ws.resolve(cwd)?;
+        let shown = display::path(ws, &path);
+        if !path.in_roots() {
+            return Err(ToolError::BadArguments(format!(
+                "`cwd`: {shown} is outside the workspace; leave it out and use absolute paths in the command"
+            )));
+        }
+        match path.real() {
+            p if p.is_dir() => Ok(path),
+            p if p.exists() => Err(ToolError::BadArguments(format!("`cwd`: {shown} is not a folder"))),
+            _ => Err(ToolError::BadArguments(format!("`cwd`: there is no folder {shown}"))),
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for Terminal {
+    type Args = Args;
+    const NAME: &'static str = "terminal";
+    const KIND: ToolKind = ToolKind::Execute;
+    const DOC: &'static str = include_str!("terminal.md");
+
+    fn title(&self, args: &Args, ws: &dyn Reader) -> String {
+        let place = match args.folder(ws).map(|p| display::path(ws, &p)) {
+            Ok(shown) if shown != "." => format!(" in {}", display::one_line(&shown, 60)),
+            _ => String::new(),
+        };
+        let room = display::TITLE - place.chars().count() - "Run ``".len();
+        format!("Run `{}`{place}", display::one_line(&args.command, room))
+    }
+
+    async fn plan(&self, args: &Args, ws: &dyn Reader) -> Result<Effects, ToolError> {
+        let first = args.command.split_whitespace().next();
+        match first {
+            None => return Err(ToolError::BadArguments("`command` is empty".into())),
+            Some("apply_patch" | "applypatch") => {
+                return Err(ToolError::BadArguments(
+                    "`apply_patch` is a tool, not a command: call it with the patch text, so that the change is shown".into(),
+                ));
+            }
+            Some(_) => {}
+        }
+        if args.command.contains('\0') {
+            return Err(ToolError::BadArguments("`command` holds a NUL character".into()));
+        }
+        let cwd = args.folder(ws)?;
+        Ok(judge::effects(&args.command, cwd, args.timeout(), ws))
+    }
+
+    async fn run(&self, args: Args, effects: Effects, cx: Cx<'_>) -> Result<Output, ToolError> {
+        let Some(command) = &effects.runs else {
+            return Err(ToolError::Failed("this command is not permitted".into()));
+        };
+        let unsaved: Vec<_> =
+            cx.workspace.dirty().iter().map(|(p, _)| display::path(cx.workspace, p)).collect();
+        let sink = Arc::new(Live(cx.progress.clone()));
+        let ran = cx.workspace.run(command, sink, cx.cancel.clone()).await?;
+        if cx.cancel.is_cancelled() {
+            return Err(ToolError::Cancelled);
+        }
+        let shown = Shown::Terminal {
+            id: cx.call.id.to_string(),
+            output: ran.output.clone(),
+            exit: Some(ran.exit.clone()),
+            cwd: Some(command.cwd.as_path().to_owned()),
+        };
+        let failed = ran.exit.code != Some(0) || ran.timed_out || ran.cancelled;
+        let text = told(&args, command, &ran, &unsaved, cx.workspace);
+        Ok(Output { shown: vec![shown], failed, ..Output::text(text) })
+    }
+}
+
+/// Hands the output on to the card as it comes.
+struct Live(Arc<dyn Progress>);
+impl OutputSink for Live {
+    fn output(&self, bytes: &[u8]) {
+        self.0.terminal(bytes);
+    }
+}
+
+/// What the model reads: the output, then one line on how it ended, then what it should know.
+fn told(args: &Args, command: &Command, ran: &Ran, unsaved: &[String], ws: &dyn Reader) -> String {
+    let mut out = match ran.output.trim_end() {
+        "" => "(no output)".to_owned(),
+        output => output.to_owned(),
+    };
+    let _ = write!(out, "\n\n[{}, {}", ended(command, ran), display::duration(ran.took));
+    if !matches!(ran.sandbox, "" | "none") {
+        let _ = write!(out, ", sandbox {}", ran.sandbox);
+    }
+    out.push(']');
+    let mut note = |text: String| {
+        let _ = write!(out, "\n[{text}]");
+    };
+    ran.notes.iter().for_each(|text| note(text.clone()));
+    if !ran.leftovers.is_empty() {
+        note(format!("processes that it left behind were ended: {}", ran.leftovers.join(", ")));
+    }
+    if let Some(why) = &ran.denied {
+        note(format!("the sandbox seems to have stopped it: {why}"));
+    }
+    if let Some(path) = &ran.spilled {
+        note(format!("the whole output is in {}: `read` takes it in parts", path.display()));
+    }
+    if let Some(cwd) = &ran.cwd {
+        let shown = ws.resolve(&cwd.to_string_lossy()).map(|p| display::path(ws, &p));
+        note(format!("the folder is now {}", shown.unwrap_or_else(|_| cwd.display().to_string())));
+    }
+    if args.timeout.is_some_and(|s| s > LONGEST.as_secs_f64()) && ran.timed_out {
+        note(format!("`timeout` is in seconds and at most {}", LONGEST.as_secs()));
+    }
+    if !unsaved.is_empty() {
+        let names = unsaved.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+        let more = if unsaved.len() > 5 { format!(" and {} more", unsaved.len() - 5) } else { String::new() };
+        note(format!("the command did not see unsaved changes in the editor: {names}{more}"));
+    }
+    out
+}
+
+fn ended(command: &Command, ran: &Ran) -> String {
+    if ran.timed_out {
+        let limit = display::duration(command.timeout);
+        return format!("timed out after {limit} and was killed with everything it started");
+    }
+    if ran.cancelled {
+        return "stopped by the user".into();
+    }
+    match (&ran.exit.code, &ran.exit.signal) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("killed by {signal}"),
+        (None, None) => "ended; its exit code is not known".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

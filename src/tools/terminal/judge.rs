@@ -1,0 +1,98 @@
+//! What a command would do, as far as reading it can tell.
+use crate::{
+    effects::{Command, Effects, Verdict, WsPath},
+    permit::shell::{ShellContext, assess},
+    workspace::Reader,
+};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// The effects of a command: itself with its verdict, and the files outside the roots or with secrets that it names.
+pub(super) fn effects(text: &str, cwd: WsPath, timeout: Duration, ws: &dyn Reader) -> Effects {
+    let path = ws.search_path();
+    let home = std::env::home_dir();
+    let found = assess(
+        text,
+        &ShellContext {
+            cwd: cwd.real(),
+            roots: ws.roots(),
+            home: home.as_deref(),
+            path: &path,
+            resolve: &|name| program(name, &path),
+        },
+    );
+    let mut reads = Vec::new();
+    let (mut verdict, mut why) = (found.verdict, found.why);
+    for read in &found.reads {
+        match ws.resolve(&read.to_string_lossy()) {
+            Ok(p) if p.in_roots() && !p.is_secret() => {}
+            Ok(p) => reads.push(p),
+            // Where a path leads could not be told: a person decides.
+            Err(e) if verdict == Verdict::ReadOnly => (verdict, why) = (Verdict::Ask, e.to_string()),
+            Err(_) => {}
+        }
+    }
+    let (prefix, leaves) = (found.prefix, found.leaves);
+    let command =
+        Command { text: text.to_owned(), cwd, timeout, verdict, why, prefix, leaves, background: false };
+    Effects { reads, runs: Some(command), ..Effects::default() }
+}
+
+/// The file that a program's name stands for, links followed.
+fn program(name: &str, path: &OsStr) -> Option<PathBuf> {
+    if name.is_empty() || name.contains('/') {
+        return None;
+    }
+    std::env::split_paths(path)
+        // An empty or relative part means the folder that the command runs in: never a place to trust.
+        .take_while(|folder| folder.is_absolute())
+        .map(|folder| folder.join(name))
+        .find(|file| executable(file))
+        .and_then(|file| file.canonicalize().ok())
+}
+
+#[cfg(unix)]
+fn executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+#[cfg(not(unix))]
+fn executable(file: &Path) -> bool {
+    file.is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::fake::Fake;
+
+    #[test]
+    fn reading_is_told_from_changing() {
+        let ws = Fake::new();
+        ws.file("a.txt", "");
+        let of = |text: &str| effects(text, ws.resolve(".").unwrap(), Duration::from_secs(1), &ws);
+        let verdict = |text: &str| of(text).runs.unwrap().verdict;
+        assert_eq!(verdict("cat a.txt"), Verdict::ReadOnly);
+        assert_eq!(verdict("cargo test"), Verdict::Ask);
+        assert_eq!(verdict("rm -rf /"), Verdict::Destructive);
+        assert_eq!(of("cargo test").runs.unwrap().prefix.unwrap()[..2], ["cargo", "test"]);
+        assert!(of("cat a.txt").reads.is_empty());
+        let outside = of("cat /etc/hostname");
+        assert!(
+            outside.runs.unwrap().verdict != Verdict::ReadOnly || !outside.reads.is_empty(),
+            "a file outside must be asked for"
+        );
+        let secret = of("cat .env");
+        assert!(secret.runs.unwrap().verdict != Verdict::ReadOnly || !secret.reads.is_empty());
+    }
+
+    #[test]
+    fn a_relative_part_of_the_path_is_not_searched() {
+        assert!(program("sh", OsStr::new("/bin:/usr/bin")).is_some());
+        assert_eq!(program("sh", OsStr::new(".:/bin")), None);
+        assert_eq!(program("no-such-program-here", OsStr::new("/bin")), None);
+    }
+}

@@ -1,10 +1,20 @@
 //! Models: a `Provider` streams deltas; a `Dialect` (pure) turns a request into bytes and bytes into deltas.
+pub mod catalog;
 pub mod demo;
+pub mod dialect;
+pub mod failure;
+pub mod http;
+pub mod reply;
+pub mod retry;
+pub mod scripted;
+pub mod sse;
 
 use crate::log::{Block, Image, Native, Part, ToolSpec, Usage};
 use futures_util::stream::BoxStream;
-use serde_json::Value;
 use std::{sync::Arc, time::Duration};
+
+pub use catalog::{CredentialState, Registry};
+pub use retry::Retrying;
 
 /// One request to a model: the projection of the log, in no provider's form.
 #[derive(Clone, Debug)]
@@ -125,21 +135,11 @@ pub struct ModelInfo {
     pub images: bool,
 }
 
-/// A wire format. Pure: no I/O, no clock, no environment (I21).
-pub trait Dialect: Send + Sync {
-    fn name(&self) -> &'static str;
-    /// The path below the provider's base URL, e.g. `chat/completions`.
-    fn path(&self, request: &Request) -> String;
-    fn body(&self, request: &Request) -> Value;
-    fn decoder(&self) -> Box<dyn Decoder>;
-    /// What an HTTP status other than 200 with this body means.
-    fn classify(&self, status: u16, body: &str) -> ErrorKind;
-}
-
-/// Turns the events of one reply into deltas. Never panics, loops or loses a delta on any bytes (I22).
-pub trait Decoder: Send {
-    /// One server-sent event (its `event` name, empty if none, and `data`).
-    fn event(&mut self, event: &str, data: &str, out: &mut Vec<Result<Delta, ModelError>>);
-    /// The stream ended. Yields the `End`, or the error that it ended early.
-    fn finish(&mut self, out: &mut Vec<Result<Delta, ModelError>>);
+impl<P: Provider + ?Sized> Provider for Arc<P> {
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxStream<'a, Result<Delta, ModelError>> {
+        (**self).stream(request)
+    }
+    fn info(&self) -> ModelInfo {
+        (**self).info()
+    }
 }

@@ -1,0 +1,299 @@
+//! Bytes to and from a model over HTTP: connections, time-outs, credentials, errors that say what to do.
+//!
+//! Nothing is built before the first request. A loopback host is never reached through a proxy, whatever the
+//! environment says: <https://github.com/NVIDIA/NemoClaw/issues/2616>.
+mod endpoint;
+#[cfg(test)]
+mod tests;
+
+pub use endpoint::{Connections, Endpoint, KeySource, Timeouts};
+
+use super::{
+    Delta, ErrorKind, ModelError, ModelInfo, Provider, Request,
+    dialect::{Decoded, Dialect},
+    failure::Failure,
+    reply::Reply,
+};
+use crate::secret::Secret;
+use endpoint::deepest;
+use futures_util::{FutureExt, StreamExt, stream, stream::BoxStream};
+use reqwest::{Response, Url};
+use std::{error::Error as StdError, fmt::Write, sync::Arc, time::Duration};
+use tokio::time::timeout;
+
+/// The most bytes read of an error's body.
+const ERROR_BODY_CAP: usize = 64 << 10;
+/// What a reply that is complete may take to close its stream.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// A model at an endpoint.
+pub struct HttpProvider {
+    pub(super) connections: Arc<Connections>,
+    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) dialect: Arc<dyn Dialect>,
+    /// The model's name as the provider knows it.
+    pub(super) model: String,
+    pub(super) info: ModelInfo,
+}
+
+impl HttpProvider {
+    async fn open(&self, request: &Request) -> Result<Response, Failure> {
+        let endpoint = &*self.endpoint;
+        let key = endpoint.key.key();
+        if key.is_none() && endpoint.needs_key {
+            return Err(Failure::new(ErrorKind::Auth, "no key is set"));
+        }
+        let url = endpoint.url(&self.dialect.path(&self.model, request));
+        let body = self.dialect.body(&self.model, request);
+        let sent = body.len();
+        let mut call = self
+            .connections
+            .to(&url)?
+            .post(url)
+            .header("content-type", "application/json")
+            .header("accept", "text/event-stream");
+        for (name, value) in self.dialect.headers() {
+            call = call.header(*name, *value);
+        }
+        if let Some(key) = &key {
+            let (name, prefix) = self.dialect.auth();
+            call = call.header(name, secret_header(prefix, key)?);
+        }
+        for (name, value) in &endpoint.headers {
+            call = call.header(name, secret_header("", value)?);
+        }
+        let response = match timeout(endpoint.timeouts.first, call.body(body).send()).await {
+            Err(_) => return Err(silent("no answer", endpoint.timeouts.first)),
+            Ok(Err(error)) => return Err(broken(&error)),
+            Ok(Ok(response)) => response,
+        };
+        if response.status().as_u16() == 200 { Ok(response) } else { Err(refused(response, sent).await) }
+    }
+
+    fn error(&self, failure: Failure) -> ModelError {
+        let hint = self.endpoint.hint(failure.kind);
+        failure.at(&self.endpoint.host(), self.endpoint.key.key().as_ref(), hint.as_deref())
+    }
+}
+
+fn secret_header(prefix: &str, secret: &Secret) -> Result<reqwest::header::HeaderValue, Failure> {
+    let mut value = reqwest::header::HeaderValue::from_str(&format!("{prefix}{}", secret.expose().trim()))
+        .map_err(|_| Failure::new(ErrorKind::Auth, "the key has characters that no header can carry"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// An answer other than 200, as a failure.
+async fn refused(mut response: Response, sent: usize) -> Failure {
+    let status = response.status().as_u16();
+    let headers = response.headers();
+    let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let wait = wait_of(header("retry-after-ms").as_deref(), header("retry-after").as_deref());
+    let place = header("location");
+    let mut body = Vec::new();
+    while let Ok(Ok(Some(bytes))) = timeout(Duration::from_secs(5), response.chunk()).await {
+        body.extend_from_slice(&bytes);
+        if body.len() >= ERROR_BODY_CAP {
+            body.truncate(ERROR_BODY_CAP);
+            break;
+        }
+    }
+    let mut failure = Failure::of_response(status, &String::from_utf8_lossy(&body), sent);
+    failure.retry_after = wait.or(failure.retry_after);
+    if let Some(place) = place.filter(|_| (300..400).contains(&status)) {
+        let host = Url::parse(&place).ok().and_then(|u| u.host_str().map(str::to_owned)).unwrap_or(place);
+        failure.detail = format!("it redirects to {host}: correct the base URL");
+    }
+    failure
+}
+
+/// `Retry-After`: seconds or a date; `retry-after-ms` is more exact. RFC 9110, section 10.2.3.
+fn wait_of(millis: Option<&str>, after: Option<&str>) -> Option<Duration> {
+    if let Some(millis) = millis.and_then(|m| m.trim().parse::<f64>().ok()) {
+        return Duration::try_from_secs_f64(millis / 1000.0).ok();
+    }
+    let after = after?.trim();
+    if let Ok(seconds) = after.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let at = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(after).ok()?;
+    Some(Duration::try_from(at.duration_since(jiff::Timestamp::now())).unwrap_or_default())
+}
+
+fn silent(what: &str, after: Duration) -> Failure {
+    Failure::new(ErrorKind::Timeout, format!("{what} for {} s", after.as_secs()))
+}
+
+/// An error of the connection, as a failure; it never holds the URL.
+fn broken(error: &reqwest::Error) -> Failure {
+    let (mut tls, mut at): (bool, Option<&(dyn StdError + 'static)>) = (false, Some(error));
+    while let Some(one) = at {
+        tls |= one.is::<rustls::Error>()
+            || one
+                .downcast_ref::<std::io::Error>()
+                .is_some_and(|e| e.get_ref().is_some_and(|e| e.is::<rustls::Error>()));
+        at = one.source();
+    }
+    let kind = match () {
+        () if tls => ErrorKind::Tls,
+        () if error.is_timeout() => ErrorKind::Timeout,
+        () => ErrorKind::Network,
+    };
+    let mut detail = String::new();
+    if error.is_connect() {
+        detail.push_str("cannot connect: ");
+    }
+    let _ = write!(detail, "{}", deepest(error));
+    Failure::new(kind, detail)
+}
+
+/// One request while it runs. Dropping it closes the connection, which is how the server learns.
+struct Run<'a> {
+    provider: &'a HttpProvider,
+    request: &'a Request,
+    phase: Phase,
+    ready: std::vec::IntoIter<Decoded>,
+}
+
+enum Phase {
+    Begin,
+    Body {
+        response: Box<Response>,
+        reply: Reply,
+        /// A byte of the body was read.
+        begun: bool,
+    },
+    Over,
+}
+
+impl Run<'_> {
+    async fn next(&mut self) -> Option<Result<Delta, ModelError>> {
+        loop {
+            if let Some(decoded) = self.ready.next() {
+                if decoded.is_err() {
+                    self.phase = Phase::Over;
+                    self.ready = Vec::new().into_iter();
+                }
+                return Some(decoded.map_err(|failure| self.provider.error(failure)));
+            }
+            let out = match &mut self.phase {
+                Phase::Over => return None,
+                Phase::Begin => match self.provider.open(self.request).await {
+                    Err(failure) => vec![Err(failure)],
+                    Ok(response) => {
+                        let reply = Reply::new(self.provider.dialect.decoder(self.request));
+                        self.phase = Phase::Body { response: Box::new(response), reply, begun: false };
+                        continue;
+                    }
+                },
+                Phase::Body { response, reply, begun } => {
+                    let out = read(response, reply, begun, &self.provider.endpoint.timeouts).await;
+                    if matches!(out.last(), Some(Err(_))) {
+                        self.phase = Phase::Over;
+                    } else if reply.over()
+                        && let Phase::Body { response, .. } = std::mem::replace(&mut self.phase, Phase::Over)
+                    {
+                        drain(response);
+                    }
+                    out
+                }
+            };
+            self.ready = out.into_iter();
+        }
+    }
+}
+
+/// The deltas of the next read, which may be none.
+async fn read(
+    response: &mut Response,
+    reply: &mut Reply,
+    begun: &mut bool,
+    timeouts: &Timeouts,
+) -> Vec<Decoded> {
+    let mut out = Vec::new();
+    let wait = match () {
+        () if reply.settled() => CLOSING,
+        () if *begun => timeouts.idle,
+        () => timeouts.first,
+    };
+    match timeout(wait, response.chunk()).await {
+        Ok(Ok(Some(bytes))) => {
+            *begun = true;
+            reply.feed(&bytes, &mut out);
+        }
+        Ok(Ok(None)) => reply.finish(&mut out),
+        // The model had said that it was done: what is lost is the count of tokens at most.
+        _ if reply.settled() => reply.finish(&mut out),
+        Ok(Err(error)) => {
+            let failure = broken(&error);
+            let what = if *begun {
+                "the connection broke in the middle of the reply"
+            } else {
+                "the connection broke before the reply"
+            };
+            out.push(Err(Failure { detail: format!("{what}: {}", failure.detail), ..failure }));
+        }
+        Err(_) => out
+            .push(Err(silent(if *begun { "the reply stalled: nothing came" } else { "nothing came" }, wait))),
+    }
+    out
+}
+
+/// Reads what is left of a reply that is over, so that its connection can be used again.
+fn drain(mut response: Box<Response>) {
+    if !matches!(response.chunk().now_or_never(), Some(Ok(None) | Err(_))) {
+        tokio::spawn(async move {
+            let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+            let _ = timeout(CLOSING, rest).await;
+        });
+    }
+}
+
+impl Provider for HttpProvider {
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxStream<'a, Result<Delta, ModelError>> {
+        let run = Run { provider: self, request, phase: Phase::Begin, ready: Vec::new().into_iter() };
+        stream::unfold(run, |mut run| async move { run.next().await.map(|item| (item, run)) }).boxed()
+    }
+
+    fn info(&self) -> ModelInfo {
+        self.info.clone()
+    }
+}
+
+/// The JSON at a path below the endpoint, bounded in bytes and time: lists of models.
+pub(super) async fn get_json(
+    connections: &Connections,
+    endpoint: &Endpoint,
+    dialect: &dyn Dialect,
+    path: &str,
+) -> Result<serde_json::Value, Failure> {
+    let url = endpoint.url(path);
+    let mut call = connections.to(&url)?.get(url).header("accept", "application/json");
+    for (name, value) in dialect.headers() {
+        call = call.header(*name, *value);
+    }
+    if let Some(key) = endpoint.key.key() {
+        let (name, prefix) = dialect.auth();
+        call = call.header(name, secret_header(prefix, &key)?);
+    }
+    for (name, value) in &endpoint.headers {
+        call = call.header(name, secret_header("", value)?);
+    }
+    let read = async {
+        let mut response = call.send().await.map_err(|e| broken(&e))?;
+        if !response.status().is_success() {
+            return Err(refused(response, 0).await);
+        }
+        let mut body = Vec::new();
+        while let Some(bytes) = response.chunk().await.map_err(|e| broken(&e))? {
+            body.extend_from_slice(&bytes);
+            if body.len() > 8 << 20 {
+                return Err(Failure::malformed("the list of models is larger than 8 MiB"));
+            }
+        }
+        serde_json::from_slice(&body).map_err(|_| Failure::malformed("the list of models is no JSON"))
+    };
+    timeout(Duration::from_secs(10), read)
+        .await
+        .unwrap_or_else(|_| Err(silent("no list of models", Duration::from_secs(10))))
+}

@@ -12,7 +12,7 @@ const SHOWN: usize = 12;
 /// Characters shown of a line.
 const WIDTH: usize = 160;
 /// Lines compared letter by letter.
-const COMPARED: usize = 20_000;
+const COMPARED: usize = 4_000;
 /// Below this likeness (0 to 1) nothing is shown.
 const LIKE: f64 = 0.5;
 
@@ -76,19 +76,32 @@ fn by_lines(file: &[Line<'_>], sent: &[&str]) -> Option<isize> {
 fn by_letters(file: &[Line<'_>], sent: &[&str]) -> Option<isize> {
     let (j, wanted) = sent.iter().map(|l| clipped(l.trim())).enumerate().max_by_key(|(_, l)| l.len())?;
     let length = wanted.chars().count();
+    let letters = counted(&wanted);
     let mut best: Option<(f64, usize)> = None;
-    for (i, line) in file.iter().enumerate().take(COMPARED) {
+    let mut compared = 0;
+    for (i, line) in file.iter().enumerate() {
         let text = clipped(line.text.trim());
-        // A line of quite another length cannot be like it, and comparing it is what takes time.
-        if text.len() * 2 < length || text.len() > length * 8 {
+        let longer = text.chars().count().max(length);
+        // Letters that one of the two has more of must all be changed: what cannot be better is not compared.
+        let apart = letters.iter().zip(counted(&text)).map(|(a, b)| a.abs_diff(b)).sum::<usize>() / 2;
+        let bound = 1.0 - apart as f64 / longer.max(1) as f64;
+        if compared >= COMPARED || bound < LIKE || best.is_some_and(|(like, _)| bound <= like) {
             continue;
         }
+        compared += 1;
         let like = strsim::normalized_levenshtein(&text, &wanted);
         if like >= LIKE && best.is_none_or(|(l, _)| like > l) {
             best = Some((like, i));
         }
     }
     best.map(|(_, i)| i as isize - j as isize)
+}
+
+/// How often each byte occurs, with few bytes sharing a count.
+fn counted(text: &str) -> [usize; 64] {
+    let mut counts = [0; 64];
+    text.bytes().for_each(|b| counts[usize::from(b % 64)] += 1);
+    counts
 }
 
 fn clipped(line: &str) -> String {

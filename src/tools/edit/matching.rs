@@ -107,35 +107,50 @@ pub struct Edited {
 /// # Errors
 /// [`Refusal`] names the first edit that cannot be applied without guessing, and what to do about it.
 pub fn apply(text: &Text, edits: &[Replacement]) -> Result<Edited, Refusal> {
-    let edited = sequence(text, edits, None)?;
-    // A change of unit that one edit proves (tabs sent as spaces) holds for the whole call, thus for the new lines of edits
-    // that matched exactly because their old lines have no indentation.
-    match call_unit(&edited.applied) {
-        Some(unit) => sequence(text, edits, Some(&unit)),
-        None => Ok(edited),
+    let (edited, habits) = sequence(text, edits, &Habits::default())?;
+    let exact = edited.applied.iter().any(|a| a.rung == Rung::Exact);
+    if exact && !(habits.unit.is_none() && habits.readings.is_empty()) {
+        return Ok(sequence(text, edits, &habits)?.0);
+    }
+    Ok(edited)
+}
+
+/// What edits of a call prove about how it was written, and what therefore holds for those of its edits that match exactly
+/// because their old text leaves it open.
+#[derive(Default)]
+struct Habits {
+    /// A change of unit: tabs sent as spaces, or the like.
+    unit: Option<Rule>,
+    /// The ways to undo escapes that fit every edit that needs it.
+    readings: Vec<&'static str>,
+}
+
+impl Habits {
+    fn of(steps: &[Step]) -> Self {
+        let mut units = steps.iter().filter_map(|s| match &s.rung {
+            Rung::Indentation(rule) if !rule.is_shift() => Some(rule),
+            _ => None,
+        });
+        let first = units.next();
+        let unit = first.filter(|rule| units.all(|other| other == *rule)).cloned();
+        let mut escaped = steps.iter().filter(|s| s.rung == Rung::Unescaped).map(|s| &s.readings);
+        let mut readings = escaped.next().cloned().unwrap_or_default();
+        escaped.for_each(|other| readings.retain(|r| other.contains(r)));
+        Habits { unit, readings }
     }
 }
 
-fn call_unit(applied: &[Applied]) -> Option<Rule> {
-    let mut units = applied.iter().filter_map(|a| match &a.rung {
-        Rung::Indentation(rule) if !matches!(rule, Rule::Deeper(_) | Rule::Shallower(_)) => Some(rule),
-        _ => None,
-    });
-    let first = units.next()?;
-    let others = applied.iter().any(|a| a.rung == Rung::Exact);
-    (others && units.all(|rule| rule == first)).then(|| first.clone())
-}
-
-fn sequence(text: &Text, edits: &[Replacement], unit: Option<&Rule>) -> Result<Edited, Refusal> {
+fn sequence(text: &Text, edits: &[Replacement], habits: &Habits) -> Result<(Edited, Habits), Refusal> {
     let mut content = Cow::Borrowed(text.content());
     let mut applied: Vec<Applied> = Vec::with_capacity(edits.len());
+    let mut steps = Vec::with_capacity(edits.len());
     let newline = text.newline();
     for (i, edit) in edits.iter().enumerate() {
         let refused = |why| Refusal { edit: i + 1, of: edits.len(), why };
-        let step = step(&content, edit, newline, unit).map_err(|why| {
+        let step = step(&content, edit, newline, habits).map_err(|why| {
             let moved = i > 0
                 && matches!(why, Why::NotFound { .. } | Why::AlreadyThere { .. })
-                && step(text.content(), edit, newline, unit).is_ok();
+                && step(text.content(), edit, newline, habits).is_ok();
             refused(if moved { Why::Overlap } else { why })
         })?;
         let (next, places) = spliced(&content, &step.splices);
@@ -145,18 +160,26 @@ fn sequence(text: &Text, edits: &[Replacement], unit: Option<&Rule>) -> Result<E
         for earlier in &mut applied {
             earlier.places.iter_mut().for_each(|p| *p = shifted(p, &step.splices));
         }
-        applied.push(Applied { rung: step.rung, places });
+        applied.push(Applied { rung: step.rung.clone(), places });
+        steps.push(step);
         content = Cow::Owned(next);
     }
-    Ok(Edited { text: text.with_content(content.into_owned()), applied })
+    Ok((Edited { text: text.with_content(content.into_owned()), applied }, Habits::of(&steps)))
 }
 
 type Splice = (Range<usize>, String);
 
-#[derive(PartialEq, Eq)]
 struct Step {
     splices: Vec<Splice>,
     rung: Rung,
+    /// The ways to undo escapes that led here.
+    readings: Vec<&'static str>,
+}
+
+impl Step {
+    fn new(splices: Vec<Splice>, rung: Rung) -> Self {
+        Step { splices, rung, readings: Vec::new() }
+    }
 }
 
 fn spliced(content: &str, splices: &[Splice]) -> (String, Vec<Range<usize>>) {
@@ -193,16 +216,16 @@ fn shifted(place: &Range<usize>, splices: &[Splice]) -> Range<usize> {
 }
 
 /// One edit of `content`, on the first rung that finds its text.
-fn step(content: &str, edit: &Replacement, newline: &str, unit: Option<&Rule>) -> Result<Step, Why> {
+fn step(content: &str, edit: &Replacement, newline: &str, habits: &Habits) -> Result<Step, Why> {
     let (old, new) = lf(&edit.old, &edit.new);
     if old == new {
         return Err(Why::NoChange);
     }
     if old.is_empty() {
-        let step = Step { splices: vec![(0..0, edit.new.clone())], rung: Rung::Exact };
+        let step = Step::new(vec![(0..0, edit.new.clone())], Rung::Exact);
         return if content.is_empty() { Ok(step) } else { Err(Why::Empty) };
     }
-    let search = Search { content, newline, unit, all: edit.replace_all };
+    let search = Search { content, newline, habits, all: edit.replace_all };
     let exact = View::new(content, Level::Exact);
     let found = match search.at(&exact, Level::Exact, &old, &new, Rung::Exact)? {
         Some(step) => Some(step),
@@ -238,8 +261,7 @@ fn lf<'a>(old: &'a str, new: &'a str) -> (Cow<'a, str>, Cow<'a, str>) {
 struct Search<'a> {
     content: &'a str,
     newline: &'a str,
-    /// A change of unit that another edit of the call proved.
-    unit: Option<&'a Rule>,
+    habits: &'a Habits,
     all: bool,
 }
 
@@ -257,7 +279,9 @@ impl Search<'_> {
             return Ok(None);
         }
         self.unique(&hits)?;
-        if let Some(step) = self.in_unit(&hits, old, new).filter(|_| rung == Rung::Exact) {
+        if rung == Rung::Exact
+            && let Some(step) = self.by_habit(&hits, old, new)?
+        {
             return Ok(Some(step));
         }
         let mut splices = Vec::with_capacity(hits.len());
@@ -267,46 +291,71 @@ impl Search<'_> {
             }
             splices.push((hit.range.clone(), self.replaced(hit, level, old, new)?));
         }
-        Ok(Some(Step { splices, rung }))
+        Ok(Some(Step::new(splices, rung)))
     }
 
-    /// An exact match whose old lines leave open what the call's change of unit settles, with the new lines indented by it.
+    /// An exact match whose old text leaves open what the habits of the call settle.
+    fn by_habit(&self, hits: &[Hit], old: &str, new: &str) -> Result<Option<Step>, Why> {
+        if let Some(step) = self.in_unit(hits, old, new) {
+            return Ok(Some(step));
+        }
+        if old.contains('\\') {
+            return Ok(None);
+        }
+        let readings = &self.habits.readings;
+        let mut plain: Vec<_> = readings.iter().filter_map(|r| repair::unescaped_new(old, new, r)).collect();
+        plain.dedup();
+        match plain.as_slice() {
+            [] if readings.is_empty() => Ok(None),
+            [same] if same == new => Ok(None),
+            [plain] => {
+                let splice =
+                    |hit: &Hit| Ok((hit.range.clone(), self.replaced(hit, Level::Exact, old, plain)?));
+                let splices = hits.iter().map(splice).collect::<Result<_, Why>>()?;
+                Ok(Some(Step::new(splices, Rung::Unescaped)))
+            }
+            _ => Err(Why::Unclear),
+        }
+    }
+
     fn in_unit(&self, hits: &[Hit], old: &str, new: &str) -> Option<Step> {
-        let rule = self.unit?;
+        let rule = self.habits.unit.as_ref()?;
         let same = |l: &str| is_blank(l) || rule.map(indent(l)).as_deref() == Some(indent(l));
         let mut fresh = new.split('\n').skip(1).filter(|l| !is_blank(l) && !old.split('\n').any(|o| o == *l));
         if !indent(new).is_empty() || !old.split('\n').all(same) || fresh.all(same) {
             return None;
         }
         let splice = |hit: &Hit| {
-            let hit = Hit { rule: Some(rule.clone()), ..hit.clone() };
+            let hit = Hit { rules: vec![rule.clone()], ..hit.clone() };
             Some((hit.range.clone(), self.replaced(&hit, Level::Exact, old, new).ok()?))
         };
         let splices = hits.iter().map(splice).collect::<Option<Vec<_>>>()?;
-        Some(Step { splices, rung: Rung::Indentation(rule.clone()) })
+        Some(Step::new(splices, Rung::Indentation(rule.clone())))
     }
 
     /// The readings of `old` without line numbers or escapes that occur as they are. Several are good if they agree.
     fn repaired(&self, view: &View<'_>, old: &str, new: &str) -> Result<Option<Step>, Why> {
-        let numbers = repair::unnumbered(old, new).into_iter().map(|pair| (pair, Rung::Unnumbered));
-        let escapes = repair::unescaped(old, new).into_iter().map(|pair| (pair, Rung::Unescaped));
+        let numbers = repair::unnumbered(old, new).into_iter().map(|pair| (pair, Rung::Unnumbered, None));
+        let undone = |r: &'static str| Some((repair::unescaped(old, new, r)?, Rung::Unescaped, Some(r)));
         let mut found: Option<Step> = None;
-        for ((old, new), rung) in numbers.chain(escapes) {
+        for ((old, new), rung, reading) in numbers.chain(repair::READINGS.into_iter().filter_map(undone)) {
             if old == new || old.trim().is_empty() {
                 continue;
             }
-            let Some(step) = self.at(view, Level::Exact, &old, &new, rung)? else { continue };
-            if found.as_ref().is_some_and(|other| other.splices != step.splices) {
-                return Err(Why::Unclear);
+            let Some(mut step) = self.at(view, Level::Exact, &old, &new, rung)? else { continue };
+            step.readings.extend(reading);
+            match &mut found {
+                Some(other) if other.splices != step.splices => return Err(Why::Unclear),
+                Some(other) => other.readings.append(&mut step.readings),
+                None => found = Some(step),
             }
-            found = Some(step);
         }
         Ok(found)
     }
 
     fn reindented(&self, old: &str, new: &str) -> Result<Option<Step>, Why> {
         let hits = search::reindented(self.content, old);
-        let Some(first) = hits.first().cloned() else { return Ok(None) };
+        let Some(rule) = hits.first().and_then(|h| h.rules.first()).cloned() else { return Ok(None) };
         self.unique(&hits)?;
         let mut splices: Vec<Splice> = Vec::with_capacity(hits.len());
         for hit in &hits {
@@ -315,7 +364,7 @@ impl Search<'_> {
             }
             splices.push((hit.range.clone(), self.replaced(hit, Level::Trailing, old, new)?));
         }
-        Ok(first.rule.map(|rule| Step { splices, rung: Rung::Indentation(rule) }))
+        Ok(Some(Step::new(splices, Rung::Indentation(rule))))
     }
 
     fn unique(&self, hits: &[Hit]) -> Result<(), Why> {
@@ -338,8 +387,14 @@ impl Search<'_> {
         if hit.bare_start && !indent(new).is_empty() {
             return Err(outdented());
         }
-        splice::splice(region, old, new, self.newline, level, hit.rule.as_ref(), hit.bare_start)
-            .ok_or_else(outdented)
+        let with = |rule| splice::splice(region, old, new, self.newline, level, rule, hit.bare_start);
+        if hit.rules.is_empty() {
+            return with(None).ok_or_else(outdented);
+        }
+        // Rules that explain the old lines alike must agree on the new ones.
+        let mut texts = hit.rules.iter().filter_map(|rule| with(Some(rule)));
+        let text = texts.next().ok_or_else(outdented)?;
+        if texts.all(|other| other == text) { Ok(text) } else { Err(outdented()) }
     }
 
     /// The line of a match whose new text would not fit its place: one line was sent without its indentation, and the lines
@@ -350,10 +405,14 @@ impl Search<'_> {
         let line_start = before.rfind(['\n', '\r']).map_or(0, |i| i + 1);
         let place = &before[line_start..];
         let proven = old.split('\n').skip(1).any(|l| !is_blank(l));
-        if proven || place.is_empty() || !is_blank(place) || old.starts_with([' ', '\t', '\n']) {
+        if proven || place.is_empty() || !is_blank(place) || old.starts_with('\n') {
             return None;
         }
         let mut following = new.split('\n').skip(1).filter(|l| !is_blank(l));
+        if !indent(old).is_empty() {
+            // Part of the indentation was sent: more lines may be meant to be as far in, or where they were sent.
+            return following.next().map(|_| refusal::line_of(self.content, hit.range.start));
+        }
         let opens = new.split('\n').next().is_some_and(|l| l.trim_end().ends_with(['{', '(', '[', ':']));
         let level = following
             .clone()

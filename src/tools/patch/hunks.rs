@@ -286,19 +286,27 @@ impl<'f> Place<'f> {
         let white = [' ', '\t'];
         let mut fits =
             whole_lines(self.file, &sent, |f, s, _| f.trim_matches(white) == s.trim_matches(white));
-        let rule = |at: usize| explained(&self.file[at..at + sent.len()], &sent).filter(|(_, bare)| !bare);
-        fits.retain(|at| rule(*at).is_some());
+        let rules = |at: usize| match explained(&self.file[at..at + sent.len()], &sent) {
+            Some((rules, false)) => rules,
+            _ => Vec::new(),
+        };
+        fits.retain(|at| !rules(*at).is_empty());
         if fits.is_empty() {
             return Ok(None);
         }
         let at = self.choose(hunk, &fits, sent.len())?;
-        let Some((rule, _)) = rule(at) else { return Ok(None) };
-        let mapped =
-            |l: &HunkLine| l.kind != Kind::Add || is_blank(&l.text) || rule.map(indent(&l.text)).is_some();
-        if !kept.iter().all(mapped) {
-            return Err(HunkWhy::Outdented);
+        // Rules that explain the old lines alike must agree on the new ones.
+        let added = |rule: &Rule| {
+            let new = kept.iter().filter(|l| l.kind == Kind::Add && !is_blank(&l.text));
+            new.map(|l| rule.map(indent(&l.text))).collect::<Option<Vec<_>>>()
+        };
+        let mut found = rules(at).into_iter().filter_map(|r| Some((added(&r)?, r)));
+        match found.next() {
+            Some((lines, rule)) if found.all(|(other, _)| other == lines) => {
+                Ok(Some(self.placed(hunk, kept, at..at + sent.len(), Some(rule))))
+            }
+            _ => Err(HunkWhy::Outdented),
         }
-        Ok(Some(self.placed(hunk, kept, at..at + sent.len(), Some(rule))))
     }
 
     fn not_found(&self, hunk: &Hunk) -> HunkWhy {

@@ -65,31 +65,33 @@ impl Rule {
         pairs.iter().all(|(sent, file)| self.map(sent).as_deref() == Some(file))
     }
 
-    /// The one rule that turns what was sent into what the file has, for every pair.
-    pub(crate) fn of(pairs: &[(&str, &str)]) -> Option<Rule> {
-        let (sent, file) = pairs.first()?;
-        if pairs.iter().all(|(a, b)| a == b) {
-            return None;
-        }
+    /// The rules that turn what was sent into what the file has, for every pair. Several are rivals: where they give the
+    /// new lines different indentation, neither is known to be right.
+    pub(crate) fn all(pairs: &[(&str, &str)]) -> Vec<Rule> {
+        let Some((sent, file)) = pairs.first() else { return Vec::new() };
         let shift = match (file.strip_suffix(sent), sent.strip_suffix(file)) {
             (Some(more), _) if !more.is_empty() => Some(Rule::Deeper(more.to_owned())),
             (_, Some(less)) if !less.is_empty() => Some(Rule::Shallower(less.to_owned())),
             _ => None,
         };
-        shift.filter(|rule| rule.explains(pairs)).or_else(|| Rule::unit(pairs))
+        shift.filter(|rule| rule.explains(pairs)).into_iter().chain(Rule::units(pairs)).collect()
     }
 
-    /// The change of unit that explains every pair. A tab's width follows from any pair that has one; for steps of spaces
-    /// one pair proves nothing (it may as well be a shift), and the largest step that fits is the strictest reading.
-    pub(crate) fn unit(pairs: &[(&str, &str)]) -> Option<Rule> {
+    /// The changes of unit that explain every pair. A tab's width follows from any pair that has one; several steps of spaces
+    /// may fit, the largest first.
+    pub(crate) fn units(pairs: &[(&str, &str)]) -> Vec<Rule> {
         const SIZES: [usize; 4] = [8, 4, 3, 2];
         if pairs.iter().all(|(a, b)| a == b) {
-            return None;
+            return Vec::new();
         }
         let units = SIZES.into_iter().flat_map(|n| [Rule::Tabs(n), Rule::Spaces(n)]);
-        let several = pairs.iter().any(|pair| Some(pair) != pairs.first());
         let steps = SIZES.into_iter().flat_map(|from| SIZES.map(|to| Rule::Steps { from, to }));
-        units.chain(steps.filter(|_| several)).find(|rule| rule.explains(pairs))
+        units.chain(steps).filter(|rule| rule.explains(pairs)).collect()
+    }
+
+    /// Whether the rule moves a block as a whole, so that it says nothing about other blocks.
+    pub(crate) fn is_shift(&self) -> bool {
+        matches!(self, Rule::Deeper(_) | Rule::Shallower(_))
     }
 }
 

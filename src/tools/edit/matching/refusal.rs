@@ -138,7 +138,7 @@ impl fmt::Display for Why {
             ),
             Why::Outdented { line } => write!(
                 f,
-                "the indentation is unclear: old was sent without the white space in front of it at line {line}, and the \
+                "the indentation is unclear: old was sent without all of the white space in front of it at line {line}, and the \
                  lines that follow in new do not fit it. Send whole lines, with their indentation, in old and new."
             ),
             Why::Unclear => f.write_str(

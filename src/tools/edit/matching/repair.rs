@@ -55,19 +55,19 @@ fn numbered<'a>(line: &'a str, separator: &str) -> Option<(usize, &'a str)> {
     Some((number, rest))
 }
 
-/// Both strings with escapes undone: all of them, only quotes, or only line breaks and tabs.
-pub(super) fn unescaped(old: &str, new: &str) -> Vec<(String, String)> {
-    if !old.contains('\\') {
-        return Vec::new();
-    }
-    let mut found = Vec::new();
-    for escapes in ["ntr\"'\\/`", "\"'`", "ntr"] {
-        let pair = (unescape(old, escapes), unescape(new, escapes));
-        if pair.0 != old && !splits_a_string(old, new, &pair) && !found.contains(&pair) {
-            found.push(pair);
-        }
-    }
-    found
+/// The ways to undo escapes: all of them, only quotes, or only line breaks and tabs.
+pub(super) const READINGS: [&str; 3] = ["ntr\"'\\/`", "\"'`", "ntr"];
+
+/// Both strings with the escapes of one reading undone, if `old` has any.
+pub(super) fn unescaped(old: &str, new: &str, reading: &str) -> Option<(String, String)> {
+    let pair = (unescape(old, reading), unescape(new, reading));
+    (pair.0 != old && !splits_a_string(old, new, &pair.1)).then_some(pair)
+}
+
+/// `new` with the escapes of one reading undone, where `old` has none to prove it.
+pub(super) fn unescaped_new(old: &str, new: &str, reading: &str) -> Option<String> {
+    let plain = unescape(new, reading);
+    (!splits_a_string(old, new, &plain)).then_some(plain)
 }
 
 fn unescape(text: &str, escapes: &str) -> String {
@@ -97,7 +97,7 @@ fn unescape(text: &str, escapes: &str) -> String {
 }
 
 /// Whether undoing a line break cuts a quoted string in two: then it was meant as an escape of the language.
-fn splits_a_string(old: &str, new: &str, (_, plain): &(String, String)) -> bool {
+fn splits_a_string(old: &str, new: &str, plain: &str) -> bool {
     if plain.matches('\n').count() == new.matches('\n').count() {
         return false;
     }

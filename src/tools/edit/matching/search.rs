@@ -17,15 +17,15 @@ pub(super) struct Hit {
     pub range: Range<usize>,
     /// The match ends with a line ending that the last line of the file does not have.
     pub unterminated: bool,
-    /// How the indentation of the place follows from what was sent.
-    pub rule: Option<Rule>,
+    /// How the indentation of the place follows from what was sent: each rule that explains it.
+    pub rules: Vec<Rule>,
     /// The first line's indentation was not sent, and is not in the range.
     pub bare_start: bool,
 }
 
 impl Hit {
     fn at(range: Range<usize>) -> Self {
-        Hit { range, unterminated: false, rule: None, bare_start: false }
+        Hit { range, unterminated: false, rules: Vec::new(), bare_start: false }
     }
 }
 
@@ -74,14 +74,14 @@ pub(super) fn reindented(text: &str, old: &str) -> Vec<Hit> {
     let mut found = Vec::new();
     for at in aligned(&file, &sent) {
         let block = &file[at..at + sent.len()];
-        let Some((rule, bare_start)) = explained(block, &sent) else { continue };
+        let Some((rules, bare_start)) = explained(block, &sent) else { continue };
         let (Some(first), Some(last)) = (block.first(), block.last()) else { continue };
         let start = first.start + if bare_start { indent(first.text).len() } else { 0 };
         let text_end = last.start + trim_line(last.text, Level::Trailing).len();
         let end = if terminated { last.start + last.text.len() + last.ending.len() } else { text_end };
         found.push(Hit {
             unterminated: terminated && last.ending.is_empty(),
-            rule: Some(rule),
+            rules,
             bare_start,
             ..Hit::at(start..end)
         });
@@ -107,20 +107,22 @@ fn content(line: &str) -> &str {
     line.trim_matches([' ', '\t'])
 }
 
-/// The rule for a block, and whether its first line was sent without its indentation.
-pub(crate) fn explained(block: &[Line<'_>], sent: &[&str]) -> Option<(Rule, bool)> {
+/// The rules for a block, and whether its first line was sent without its indentation.
+pub(crate) fn explained(block: &[Line<'_>], sent: &[&str]) -> Option<(Vec<Rule>, bool)> {
     let pairs: Vec<_> = block
         .iter()
         .zip(sent)
         .filter(|(_, s)| !is_blank(s))
         .map(|(f, s)| (indent(s), indent(f.text)))
         .collect();
-    if let Some(rule) = Rule::of(&pairs) {
-        return Some((rule, false));
+    let rules = Rule::all(&pairs);
+    if !rules.is_empty() {
+        return Some((rules, false));
     }
     let ((sent_first, file_first), rest) = pairs.split_first()?;
     let bare = sent_first.is_empty() && !file_first.is_empty() && !is_blank(sent.first()?);
-    Rule::unit(rest).filter(|_| bare).map(|rule| (rule, true))
+    let units = Rule::units(rest);
+    (bare && !units.is_empty()).then_some((units, true))
 }
 
 /// The places where `same` holds for each line of `file` and the line of `sent` beside it, whose index it is told.

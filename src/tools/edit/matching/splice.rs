@@ -49,7 +49,8 @@ pub(crate) fn splice(
         match (twin, pairs[j], rule) {
             (Some((raw, _)), _, _) => out.push_str(raw),
             (None, Some(i), _) => out.push_str(&kept_characters(there.get(i)?.0, before[i], line)),
-            (None, None, Some(rule)) if !is_blank(line) => {
+            // A shift leaves lines without text alone; a change of unit is one for all white space.
+            (None, None, Some(rule)) if !(is_blank(line) && rule.is_shift()) => {
                 let sent = indent(line);
                 out.push_str(&rule.map(sent)?);
                 out.push_str(&line[sent.len()..]);

@@ -154,6 +154,13 @@ const CONFIG: Spec = spec(
 
 /// The read-only check of `git …` (`args` without the `git`).
 pub(super) fn check_git(args: &[Word]) -> Result<Parsed, String> {
+    subcommand(args).map_err(|why| match why.strip_prefix('`') {
+        Some(rest) if !rest.starts_with("git ") => format!("`git {rest}"),
+        _ => why,
+    })
+}
+
+fn subcommand(args: &[Word]) -> Result<Parsed, String> {
     let mut args = args;
     while let Some((first, rest)) = args.split_first()
         && ["--no-pager", "--no-optional-locks", "--no-replace-objects", "--literal-pathspecs"]

@@ -3,7 +3,8 @@
 //! Structure does not matter here: every operator and every reserved word begins a new simple command, so what a
 //! loop, a function or a broken line holds is seen too.
 
-use super::lex::{Here, Lexed, Op, Redirect, Token, Word, assignment};
+use super::cook::assignment;
+use super::lex::{Here, Lexed, Op, Redirect, Token, Word};
 
 /// A redirection of one simple command.
 #[derive(Debug, Clone)]
@@ -25,6 +26,12 @@ pub(super) struct Leaf {
     pub pipes: bool,
     /// It runs in the background.
     pub background: bool,
+    /// A `!` stands before it.
+    pub negated: bool,
+    /// `&&` or a pipe joins it to what stands before.
+    pub joined: bool,
+    /// `&&` joins what follows to it.
+    pub guards: bool,
 }
 
 impl Leaf {
@@ -74,11 +81,12 @@ pub(super) fn leaves(lexed: &Lexed) -> Leaves {
                 let piped = *op == Op::Pipe;
                 leaf.pipes = piped;
                 leaf.background = *op == Op::Amp;
+                leaf.guards = *op == Op::And;
                 if !leaf.is_empty() && !header {
                     all.leaves.push(std::mem::take(&mut leaf));
                 }
                 header = false;
-                leaf = Leaf { piped, ..Leaf::default() };
+                leaf = Leaf { piped, joined: piped || *op == Op::And, ..Leaf::default() };
             }
             Token::Redirect(kind, span) => {
                 if let Some(Token::Word(target)) = tokens.next_if(|t| matches!(t, Token::Word(_))) {
@@ -106,7 +114,10 @@ fn push_word(word: &Word, leaf: &mut Leaf, header: &mut bool, functions: &mut Ve
                 leaf.words.push(word.clone());
                 return;
             }
-            text if leaf.assigns.is_empty() && OPENERS.contains(&text) => return,
+            text if leaf.assigns.is_empty() && OPENERS.contains(&text) => {
+                leaf.negated |= text == "!";
+                return;
+            }
             _ => {}
         }
     }

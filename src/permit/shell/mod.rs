@@ -1,6 +1,6 @@
 //! Reading a shell command before it runs: what it would do, and whether that may happen without asking.
 //!
-//! Two readers must agree on the words: our tokenizer ([`lex`]), which cooks them as bash does, and tree-sitter's
+//! Two readers must agree on the words: our tokenizer ([`lex`], [`cook`]), which cooks them as bash does, and tree-sitter's
 //! grammar ([`tree`]), which judges the structure. A command runs unasked only when every simple command in it is
 //! proven to read: an allow-list of programs, each with an allow-list of options ([`programs`], [`git`],
 //! [`special`]), found by `PATH` outside the workspace. Everything else asks. What is known to destroy
@@ -8,6 +8,7 @@
 //!
 //! Pure: no file is opened. Symbolic links are the guard's matter, which gets [`Assessment::reads`].
 
+mod cook;
 mod destructive;
 mod destructive_remote;
 mod display;
@@ -25,6 +26,7 @@ mod special;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod wrappers;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -107,6 +109,8 @@ pub const GIT_HARDENING: &[(&str, &str)] = &[
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_NO_LAZY_FETCH", "1"),
+    // Else `cd src` may go elsewhere.
+    ("CDPATH", ""),
     (
         "BASH_FUNC_git%%",
         "() { case \"$1\" in diff|log|show|whatchanged|diff-tree|diff-index|diff-files) \
@@ -137,9 +141,10 @@ fn refused(verdict: Verdict, why: String) -> Assessment {
 }
 
 fn judge(command: &str, lexed: &lex::Lexed, all: &Leaves, cx: &ShellContext<'_>) -> Assessment {
-    let mut at = Place { folders: vec![cx.cwd.to_path_buf()] };
+    let mut at = Place::new(cx.cwd);
     let (mut covers, mut reads, mut asks) = (vec![], vec![], None);
     for leaf in &all.leaves {
+        at.step(leaf);
         let before = at.clone();
         match readonly::prove(leaf, cx, &mut at, &mut reads) {
             Ok(()) => covers.push(Cover::ReadOnly),

@@ -165,8 +165,7 @@ pub(super) fn check(spec: &Spec, args: &[Word]) -> Result<Parsed, String> {
 
 /// Reads `-abc`; the value is of the last letter, attached or still to come.
 fn cluster(spec: &Spec, text: &str, seen: &mut Vec<String>) -> Option<Option<(Value, Option<String>)>> {
-    let mut letters = text[1..].char_indices();
-    while let Some((at, c)) = letters.next() {
+    for (at, c) in text[1..].char_indices() {
         seen.push(format!("-{c}"));
         match short(spec, c)? {
             Value::No => {}

@@ -13,7 +13,25 @@ use super::{git, special};
 /// The folders the command may stand in: `cd` may have failed, so each one is kept.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    pub folders: Vec<PathBuf>,
+    folders: Vec<PathBuf>,
+    /// Those left after `cd x &&`: had it failed, nothing would follow.
+    chain: Option<Vec<PathBuf>>,
+}
+
+impl Place {
+    pub fn new(folder: &Path) -> Self {
+        Self { folders: vec![folder.to_path_buf()], chain: None }
+    }
+    /// Where the current command may stand.
+    pub fn here(&self) -> &Vec<PathBuf> {
+        self.chain.as_ref().unwrap_or(&self.folders)
+    }
+    /// Moves on to the next simple command.
+    pub fn step(&mut self, leaf: &Leaf) {
+        if !leaf.joined {
+            self.chain = None;
+        }
+    }
 }
 
 /// More folders than this are not followed.
@@ -52,7 +70,7 @@ pub(super) fn prove(
         reach(operand, cx, at, report.then_some(&mut *reads))?;
     }
     if name == "cd" {
-        enter(&parsed, cx, at)?;
+        enter(leaf, &parsed, cx, at)?;
     }
     Ok(())
 }
@@ -67,8 +85,7 @@ fn known<'a>(program: &'a Word, cx: &ShellContext<'_>) -> Result<&'a str, String
     if BUILTINS.contains(&text) {
         return Ok(text);
     }
-    let listed = PROGRAMS.iter().any(|s| s.name == name) || VERSIONED.contains(&name) || OWN.contains(&name);
-    if !listed {
+    if !listed(name) && name != "git" && !VERSIONED.contains(&name) {
         return Err(format!("`{text}` is not known to be read-only"));
     }
     if let Some(folder) = std::env::split_paths(cx.path).find(|p| !p.is_absolute()) {
@@ -89,6 +106,11 @@ fn known<'a>(program: &'a Word, cx: &ShellContext<'_>) -> Result<&'a str, String
         }
         None => Ok(name),
     }
+}
+
+/// Whether there are rules for how a program only reads.
+pub(super) fn listed(name: &str) -> bool {
+    name != "git" && (PROGRAMS.iter().any(|s| s.name == name) || OWN.contains(&name))
 }
 
 /// Programs with rules of their own.
@@ -160,17 +182,15 @@ fn change(args: &[Word]) -> Result<Parsed, String> {
     }
 }
 
-fn enter(parsed: &Parsed, cx: &ShellContext<'_>, at: &mut Place) -> Result<(), String> {
+fn enter(leaf: &Leaf, parsed: &Parsed, cx: &ShellContext<'_>, at: &mut Place) -> Result<(), String> {
     let Some(to) = parsed.reads.first() else { return Ok(()) };
-    let new: Vec<PathBuf> = at.folders.iter().map(|f| normalize(&f.join(&to.text))).collect();
-    for folder in new {
-        if !inside(&folder, cx.roots) {
-            return Err(format!("`cd {}` leaves the workspace", to.text));
-        }
-        if !at.folders.contains(&folder) {
-            at.folders.push(folder);
-        }
+    let new: Vec<PathBuf> = at.here().iter().map(|f| normalize(&f.join(&to.text))).collect();
+    if new.iter().any(|folder| !inside(folder, cx.roots)) {
+        return Err(format!("`cd {}` leaves the workspace", to.text));
     }
+    at.folders.extend(new.iter().filter(|f| !at.folders.contains(f)).cloned().collect::<Vec<_>>());
+    let apart = leaf.pipes || leaf.piped || leaf.background || leaf.negated;
+    at.chain = (leaf.guards && !apart).then_some(new);
     match at.folders.len() > MAX_FOLDERS {
         true => Err("it changes the folder too often to follow".into()),
         false => Ok(()),
@@ -188,7 +208,7 @@ fn reach(
     if text.is_empty() || text == "-" {
         return Ok(());
     }
-    for folder in &at.folders {
+    for folder in at.here() {
         let path = folder.join(text);
         if is_stream(&path) {
             return Ok(());
@@ -218,7 +238,7 @@ fn reach(
 fn literal(args: &[Word], _cx: &ShellContext<'_>, at: &Place, reads: &mut Vec<PathBuf>) {
     for w in args.iter().filter(|w| !w.text.starts_with('-') && !w.glob && !w.dynamic).take(64) {
         let looks = w.text.contains('/') && !w.text.contains("://") || secret_like(Path::new(&w.text));
-        for folder in at.folders.iter().filter(|_| looks && !w.text.contains(char::is_whitespace)) {
+        for folder in at.here().iter().filter(|_| looks && !w.text.contains(char::is_whitespace)) {
             let path = folder.join(&w.text);
             if !reads.contains(&path) {
                 reads.push(path);

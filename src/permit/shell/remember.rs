@@ -6,11 +6,13 @@
 use std::path::Path;
 
 use super::ShellContext;
-use super::destructive::{base, interpreter, wraps};
+use super::destructive::{base, interpreter};
 use super::leaves::Leaf;
 use super::lex::Redirect;
-use super::paths::{inside, is_stream, normalize};
+use super::paths::{inside, is_stream, normalize, secret_glob, secret_like};
+use super::programs::BUILTINS;
 use super::readonly::Place;
+use super::wrappers::wraps;
 
 /// How one simple command may be covered by what a person allowed before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,13 +188,6 @@ const EXACT: &[&str] = &[
     "less",
     "more",
     "man",
-    "source",
-    ".",
-    "export",
-    "unset",
-    "alias",
-    "set",
-    "printenv",
     "cat",
     "head",
     "tail",
@@ -213,6 +208,50 @@ const EXACT: &[&str] = &[
     "sqlite3",
     "redis-cli",
     "mongosh",
+];
+
+/// What changes the shell itself, or shows what must not be shown: never remembered.
+const NEVER: &[&str] = &[
+    "cd", "export", "unset", "alias", "unalias", "set", "source", ".", "printenv", "env", "declare",
+    "typeset", "local", "readonly", "shopt", "exec", "ulimit", "umask", "hash", "enable", "bind", "complete",
+    "let", "read", "pushd", "popd", "eval", "trap", "builtin", "mapfile", "getopts", "history", "fc",
+    "disown", "bg", "fg", "jobs", // Editors run what their arguments or their files say.
+    "vi", "vim", "nvim", "view", "emacs", "nano", "ed", "ex", "pico", "joe", "code",
+];
+
+/// Subcommands of git that change something in a way of their own. Those that read are proven each time, and one
+/// that is not known may be an alias.
+const GIT: &[&str] = &[
+    "add",
+    "am",
+    "apply",
+    "bisect",
+    "branch",
+    "checkout",
+    "cherry-pick",
+    "clone",
+    "commit",
+    "fetch",
+    "format-patch",
+    "gc",
+    "init",
+    "lfs",
+    "maintenance",
+    "merge",
+    "mv",
+    "notes",
+    "pull",
+    "push",
+    "rebase",
+    "reset",
+    "restore",
+    "revert",
+    "rm",
+    "stash",
+    "submodule",
+    "switch",
+    "tag",
+    "worktree",
 ];
 
 /// Wrappers that add nothing but a limit: the command behind them is what counts.
@@ -243,7 +282,6 @@ const QUIET_VARIABLES: &[&str] = &[
     "RAILS_ENV",
     "RACK_ENV",
     "MIX_ENV",
-    "GOFLAGS_EMPTY",
     "DEBUG",
     "VERBOSE",
     "CGO_ENABLED",
@@ -260,7 +298,7 @@ pub(super) fn cover(leaf: &Leaf, cx: &ShellContext<'_>, at: &Place) -> Cover {
     let writes = leaf.redirects.iter().any(|r| match r.kind {
         Redirect::Out | Redirect::Append => !is_stream(Path::new(&r.target.text)),
         Redirect::Duplicate => !(r.target.text == "-" || r.target.text.bytes().all(|b| b.is_ascii_digit())),
-        Redirect::In => r.target.dynamic || r.target.text.starts_with("/dev/"),
+        Redirect::In => r.target.dynamic || leaves_roots(std::slice::from_ref(&r.target.text), cx, at),
         Redirect::String | Redirect::Here => false,
     });
     let live = leaf.words.iter().any(|w| w.dynamic || w.disguised) || leaf.heres.iter().any(|h| h.dynamic);
@@ -272,7 +310,11 @@ pub(super) fn cover(leaf: &Leaf, cx: &ShellContext<'_>, at: &Place) -> Cover {
     let argv = thin(&argv);
     let fed =
         !leaf.heres.is_empty() || leaf.piped || leaf.redirects.iter().any(|r| r.kind == Redirect::String);
-    of(argv, fed, cx, at)
+    match of(argv, fed, cx, at) {
+        // A wildcard stands for other files the next time.
+        Cover::Exact(_) if leaf.words.iter().any(|w| w.glob) => Cover::Never,
+        cover => cover,
+    }
 }
 
 /// The command behind `timeout 60`.
@@ -292,16 +334,26 @@ fn thin(argv: &[String]) -> &[String] {
 fn of(argv: &[String], fed: bool, cx: &ShellContext<'_>, at: &Place) -> Cover {
     let Some((program, args)) = argv.split_first() else { return Cover::Never };
     let name = base(program);
-    if !program.is_ascii() || runs_other(name, args) || leaves_roots(args, cx, at) {
+    if !program.is_ascii()
+        || NEVER.contains(&name)
+        || BUILTINS.contains(&name)
+        || runs_other(name, args)
+        || leaves_roots(args, cx, at)
+    {
+        return Cover::Never;
+    }
+    if name == "git" && !args.first().is_some_and(|a| GIT.contains(&a.as_str())) {
         return Cover::Never;
     }
     let mut prefix = vec![program.clone()];
     if program.contains('/') {
         // `./run.sh` is another program in another folder.
-        match at.folders.as_slice() {
-            [only] => prefix[0] = normalize(&only.join(program)).to_string_lossy().into_owned(),
-            _ => return Cover::Never,
+        let [only] = at.here().as_slice() else { return Cover::Never };
+        let path = normalize(&only.join(program));
+        if !inside(&path, cx.roots) && (cx.resolve)(name).as_deref() != Some(path.as_path()) {
+            return Cover::Never;
         }
+        prefix[0] = path.to_string_lossy().into_owned();
     }
     let word = |i: usize| args.get(i).filter(|a| plain(a)).cloned();
     if interpreter(name) {
@@ -310,7 +362,7 @@ fn of(argv: &[String], fed: bool, cx: &ShellContext<'_>, at: &Place) -> Cover {
     if wraps(name) && !TWO.contains(&name) && !["npx", "bunx"].contains(&name) {
         return Cover::Never;
     }
-    if EXACT.contains(&name) {
+    if EXACT.contains(&name) || super::readonly::listed(name) {
         prefix.extend(args.iter().cloned());
         return Cover::Exact(prefix);
     }
@@ -329,11 +381,7 @@ fn of(argv: &[String], fed: bool, cx: &ShellContext<'_>, at: &Place) -> Cover {
             }
         }
         // `git -c … push`, `npx --package …`: what runs stands further on.
-        None if TWO.contains(&name) || wraps(name) => {
-            if !args.is_empty() {
-                return Cover::Never;
-            }
-        }
+        None if !args.is_empty() && (TWO.contains(&name) || wraps(name)) => return Cover::Never,
         None => {}
     }
     Cover::Prefix(prefix)
@@ -410,13 +458,16 @@ fn runs_other(name: &str, args: &[String]) -> bool {
     variable || args.iter().any(|a| given(a) || letters.contains(&a.as_str()))
 }
 
-/// Whether an argument names a path outside the roots.
+/// Whether an argument names a path outside the roots, or a secret: each such read is a question of its own.
 fn leaves_roots(args: &[String], cx: &ShellContext<'_>, at: &Place) -> bool {
     args.iter().any(|a| {
         let value = a.split_once('=').map_or(a.as_str(), |(_, v)| v);
+        if secret_like(Path::new(value)) || value.contains(['*', '?', '[']) && secret_glob(value) {
+            return true;
+        }
         let path = value.starts_with(['/', '~']) || value.starts_with("..") || value.contains("/../");
         path && !value.contains(' ')
-            && at.folders.iter().any(|f| {
+            && at.here().iter().any(|f| {
                 let path = f.join(value);
                 !is_stream(&path) && !inside(&path, cx.roots)
             })

@@ -106,7 +106,7 @@ fn feeds(leaf: &Leaf, fields: &[String]) -> Option<String> {
         interpreter(name) || name == "source" || name == "." || name == "eval"
     })?;
     let name = base(words.get(at)?);
-    if at > 0 && !super::destructive::wraps(base(words.first()?)) {
+    if at > 0 && !super::wrappers::wraps(base(words.first()?)) {
         return None;
     }
     let args = fields.get(at + 1..).unwrap_or(&[]);

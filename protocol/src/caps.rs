@@ -140,3 +140,145 @@ impl Caps {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn of(params: Value) -> Caps {
+        Caps::of(&serde_json::from_value(params).unwrap())
+    }
+
+    fn with(capabilities: Value) -> Caps {
+        of(json!({"protocolVersion": 1, "clientCapabilities": capabilities}))
+    }
+
+    #[test]
+    fn each_capability_stands_for_itself() {
+        let off = Caps::default;
+        let table = [
+            (json!({}), off()),
+            (json!({"fs": {"readTextFile": true}}), Caps { fs_read: true, ..off() }),
+            (json!({"fs": {"writeTextFile": true}}), Caps { fs_write: true, ..off() }),
+            (json!({"terminal": true}), Caps { terminal: true, ..off() }),
+            (json!({"auth": {"terminal": true}}), Caps { terminal_auth: true, ..off() }),
+            (json!({"elicitation": {}}), off()),
+            (json!({"elicitation": {"form": {}}}), Caps { elicit_form: true, ..off() }),
+            (json!({"elicitation": {"url": {}}}), Caps { elicit_url: true, ..off() }),
+            (json!({"session": {"notices": {}}}), Caps { notices: true, ..off() }),
+            (json!({"session": {"compaction": {}}}), Caps { compaction: true, ..off() }),
+            (json!({"session": {"configOptions": {}}}), off()),
+            (json!({"session": {"configOptions": {"boolean": {}}}}), Caps { boolean_options: true, ..off() }),
+            (json!({"plan": {}}), Caps { plan: true, ..off() }),
+            (json!({"plan": null, "subagents": null, "session": null}), off()),
+            (json!({"subagents": {}}), Caps { subagents: true, ..off() }),
+            (json!({"_meta": {"terminal_output": true}}), Caps { terminal_output: true, ..off() }),
+            (
+                json!({"_meta": {"terminal-auth": true}}),
+                Caps { terminal_auth: true, terminal_auth_meta: true, ..off() },
+            ),
+            (json!({"_meta": {"hermes-editor": {"hunkReview": true}}}), Caps { hunk_review: true, ..off() }),
+            // Malformed is absent.
+            (json!({"fs": 7, "terminal": "yes", "plan": 3, "_meta": {"terminal_output": "true"}}), off()),
+        ];
+        for (capabilities, expected) in table {
+            assert_eq!(with(capabilities.clone()), expected, "{capabilities}");
+        }
+    }
+
+    #[test]
+    fn the_v2_form_of_initialize_advertises_nothing() {
+        let v2 = json!({"protocolVersion": 2, "info": {"name": "x", "version": "1"},
+            "capabilities": {"fs": {"readTextFile": true}, "terminal": true, "session": {"notices": {}}}});
+        assert_eq!(of(v2), Caps::default());
+    }
+
+    #[test]
+    fn the_client_is_known_by_name_and_version() {
+        let caps = of(json!({"protocolVersion": 1, "clientInfo": {"name": "zed", "version": "1.2"}}));
+        assert_eq!(caps.client, Client { name: "zed".into(), version: "1.2".into() });
+    }
+
+    #[test]
+    fn every_client_method_is_gated() {
+        let all = Caps {
+            fs_read: true,
+            fs_write: true,
+            terminal: true,
+            elicit_form: true,
+            elicit_url: true,
+            ..Caps::default()
+        };
+        // Serialised, the names of the schema are all there are: a new one fails here until it has a gate.
+        let names = serde_json::to_value(acp::CLIENT_METHOD_NAMES).unwrap();
+        for name in names.as_object().unwrap().values().map(|v| v.as_str().unwrap()) {
+            let free = ["session/update", "session/request_permission"].contains(&name);
+            assert!(all.offers(name), "{name} has no gate");
+            assert_eq!(Caps::default().offers(name), free, "{name}");
+        }
+        assert!(Caps::default().offers("_hermes/x") && Caps::default().offers("$/cancel_request"));
+        assert!(!all.offers("auth/status_update"));
+    }
+
+    #[test]
+    fn updates_and_what_is_in_them_are_gated() {
+        let update = |v: Value| serde_json::from_value::<SessionUpdate>(v).unwrap();
+        let text = json!({"type": "text", "text": "x"});
+        let off = Caps::default;
+        let chunk = |kind: &str| json!({"sessionUpdate": kind, "content": text});
+        let tool = |content: Value| json!({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "x", "content": [content]});
+        let change = |content: Value| json!({"sessionUpdate": "tool_call_update", "toolCallId": "t", "content": [content]});
+        let option = |kind: Value| {
+            let mut option = json!({"id": "o", "name": "o"});
+            option.as_object_mut().unwrap().extend(kind.as_object().unwrap().clone());
+            json!({"sessionUpdate": "config_option_update", "configOptions": [option]})
+        };
+        let free = [
+            chunk("user_message_chunk"),
+            chunk("agent_message_chunk"),
+            chunk("agent_thought_chunk"),
+            json!({"sessionUpdate": "plan", "entries": []}),
+            json!({"sessionUpdate": "available_commands_update", "availableCommands": []}),
+            json!({"sessionUpdate": "current_mode_update", "currentModeId": "ask"}),
+            json!({"sessionUpdate": "session_info_update", "title": "t"}),
+            json!({"sessionUpdate": "usage_update", "used": 1, "size": 2}),
+            tool(json!({"type": "content", "content": text})),
+            change(json!({"type": "diff", "path": "/x", "newText": ""})),
+            option(json!({"type": "select", "currentValue": "a", "options": [{"value": "a", "name": "a"}]})),
+        ];
+        for v in free {
+            assert!(off().permits(&update(v.clone())), "{v}");
+        }
+        let gated = [
+            (
+                json!({"sessionUpdate": "notice", "severity": "info", "title": "t"}),
+                Caps { notices: true, ..off() },
+            ),
+            (
+                json!({"sessionUpdate": "compaction_update", "compactionId": "c", "status": "in_progress"}),
+                Caps { compaction: true, ..off() },
+            ),
+            (
+                json!({"sessionUpdate": "compaction_summary_chunk", "compactionId": "c", "content": text}),
+                Caps { compaction: true, ..off() },
+            ),
+            (json!({"sessionUpdate": "plan_removed", "planId": "p"}), Caps { plan: true, ..off() }),
+            (
+                json!({"sessionUpdate": "subagent_update", "sessionId": "c"}),
+                Caps { subagents: true, ..off() },
+            ),
+            (tool(json!({"type": "session", "sessionId": "c"})), Caps { subagents: true, ..off() }),
+            (tool(json!({"type": "terminal", "terminalId": "c"})), Caps { terminal: true, ..off() }),
+            (change(json!({"type": "terminal", "terminalId": "c"})), Caps { terminal_output: true, ..off() }),
+            (
+                option(json!({"type": "boolean", "currentValue": true})),
+                Caps { boolean_options: true, ..off() },
+            ),
+        ];
+        for (v, caps) in gated {
+            assert!(!off().permits(&update(v.clone())), "{v}");
+            assert!(caps.permits(&update(v.clone())), "{v}");
+        }
+    }
+}

@@ -45,3 +45,33 @@ pub use serve::{Admit, End, Options, serve};
 pub use stdio::Stdio;
 pub use trace::Trace;
 pub use transport::Transport;
+
+#[cfg(test)]
+mod tests {
+    use crate::acp;
+
+    #[test]
+    fn the_readme_lists_every_stable_method() {
+        let readme = include_str!("../README.md");
+        let (_, tables) = readme.split_once("## Methods").unwrap();
+        let (agent, client) = tables.split_once("From the agent to the client:").unwrap();
+        let (client, _) = client.split_once("## The wire").unwrap();
+        let rows = |text: &str| -> Vec<String> {
+            let mut names: Vec<_> = text
+                .lines()
+                .filter_map(|l| Some(l.strip_prefix("| `")?.split('`').next()?.to_owned()))
+                .collect();
+            names.sort();
+            names
+        };
+        let of = |names: serde_json::Value| -> Vec<String> {
+            let names = names.as_object().unwrap().values().map(|v| v.as_str().unwrap().to_owned());
+            let mut names: Vec<_> =
+                names.chain([acp::PROTOCOL_LEVEL_METHOD_NAMES.cancel_request.to_owned()]).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(rows(agent), of(serde_json::to_value(acp::AGENT_METHOD_NAMES).unwrap()));
+        assert_eq!(rows(client), of(serde_json::to_value(acp::CLIENT_METHOD_NAMES).unwrap()));
+    }
+}

@@ -71,7 +71,48 @@ impl Queued {
     }
 }
 
-/// The `"result":…}` or `"error":…}` of a response.
+/// The `"result":…}` or `"error":…}` of a response. All results of ACP are objects, and some clients take a null for a
+/// malformed message, so a handler that returns nothing answers `{}`.
 fn body(json: &RawValue) -> Option<&str> {
-    json.get().strip_prefix(PREFIX)
+    match json.get().strip_prefix(PREFIX)? {
+        r#""result":null}"# => Some(r#""result":{}}"#),
+        body => Some(body),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::RpcError;
+    use jsonrpsee::{
+        core::server::ResponsePayload,
+        types::{Id as RpcId, error::ErrorCode},
+    };
+    use serde_json::json;
+
+    /// Fails if jsonrpsee ever writes its responses in another form.
+    #[test]
+    fn the_body_is_jsonrpsees_and_the_id_is_the_clients() {
+        let ok = |v: serde_json::Value| {
+            MethodResponse::response(RpcId::Null, ResponsePayload::success(v), usize::MAX)
+        };
+        let error = RpcError(acp::Error::session_not_found("s"));
+        let table = [
+            (ok(json!({"a": null})), r#""result":{"a":null}"#),
+            (ok(json!(null)), r#""result":{}"#),
+            (
+                MethodResponse::error(RpcId::Null, ErrorCode::InternalError),
+                r#""error":{"code":-32603,"message":"Internal error"}"#,
+            ),
+            (
+                MethodResponse::response(RpcId::Null, ResponsePayload::<()>::error(error), usize::MAX),
+                r#""error":{"code":-32002,"message":"Resource not found","data":{"sessionId":"s"}}"#,
+            ),
+        ];
+        let id = Id::parse("-9223372036854775808").unwrap();
+        for (response, body) in table {
+            let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":-9223372036854775808,{body}}}\n");
+            assert_eq!(Reply::of(&id, response, Vec::new()).frame, line);
+        }
+    }
 }

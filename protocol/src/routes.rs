@@ -7,6 +7,7 @@ use crate::{
 };
 use jsonrpsee::{Extensions, Methods, RpcModule, core::RegisterMethodError, types::Params};
 use serde::{Serialize, de::DeserializeOwned};
+use std::sync::Arc;
 
 /// The methods an agent serves, over one context `C`.
 ///
@@ -19,8 +20,8 @@ pub struct Routes<C> {
 
 impl<C: Send + Sync + 'static> Routes<C> {
     /// No methods yet.
-    pub fn new(context: C) -> Self {
-        Routes { module: RpcModule::new(context) }
+    pub fn new(context: Arc<C>) -> Self {
+        Routes { module: RpcModule::from_arc(context) }
     }
 
     /// A request that takes its time.
@@ -35,7 +36,7 @@ impl<C: Send + Sync + 'static> Routes<C> {
     where
         P: DeserializeOwned + Send + 'static,
         R: Serialize + Clone + Send + 'static,
-        F: Fn(std::sync::Arc<C>, P, Call) -> Fut + Clone + Send + Sync + 'static,
+        F: Fn(Arc<C>, P, Call) -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = Result<R, acp::Error>> + Send,
     {
         self.module.register_async_method(name, move |params, context, extensions| {

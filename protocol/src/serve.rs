@@ -75,7 +75,7 @@ pub enum End {
 
 /// Serves one connection to its end. Every request read gets exactly one response (I2), unless the client stops reading.
 pub async fn serve(methods: impl Into<Methods>, transport: Transport, options: Options) -> End {
-    let Transport { mut lines, outbox, peer, written, _reader } = transport;
+    let Transport { mut lines, outbox, peer, written, reader, writer } = transport;
     let mut server = Server {
         methods: methods.into(),
         admit: options.admit,
@@ -99,8 +99,9 @@ pub async fn serve(methods: impl Into<Methods>, transport: Transport, options: O
             },
         }
     };
-    drop((_reader, lines));
+    drop((reader, lines));
     server.finish(options.grace, options.flush).await;
+    drop(writer);
     // Nothing is queued any more; the writer ends when the client has read the rest, or is left behind.
     _ = tokio::time::timeout(options.flush, written).await;
     end
@@ -242,6 +243,7 @@ impl Server {
         let mut extensions = Extensions::new();
         extensions.insert(call.clone());
         let (callback, flight, outbox) = (callback.clone(), self.flight.clone(), self.outbox.clone());
+        let connection = self.connection.clone();
         let task = self.tasks.spawn(async move {
             let work =
                 async move { callback(RpcId::Null, params, ConnectionId(0), usize::MAX, extensions).await };
@@ -255,7 +257,7 @@ impl Server {
             drop(call);
             let (frame, queued) = reply.into_parts();
             if outbox.send(frame).await.is_ok() {
-                run_after(queued.tell()).await;
+                run_after(connection, queued.tell()).await;
             }
         });
         self.flight.started(ticket, task.abort_handle());
@@ -321,7 +323,7 @@ impl Server {
         if self.outbox.send_now(frame, room).is_ok() {
             let after = queued.tell();
             if !after.is_empty() {
-                self.tasks.spawn(run_after(after));
+                self.tasks.spawn(run_after(self.connection.clone(), after));
             }
         }
     }
@@ -350,15 +352,14 @@ impl Server {
             }
         };
         _ = tokio::time::timeout(flush, left).await;
-        self.outbox.close();
     }
 }
 
-async fn run_after(after: Vec<BoxFuture<'static, ()>>) {
+/// The work that follows a response; dropped when the connection ends, so that the end need not wait for it.
+async fn run_after(connection: CancellationToken, after: Vec<BoxFuture<'static, ()>>) {
     for work in after {
-        if AssertUnwindSafe(work).catch_unwind().await.is_err() {
-            return;
-        }
+        // A panic ends that work only; the hook has reported it.
+        _ = connection.run_until_cancelled(AssertUnwindSafe(work).catch_unwind()).await;
     }
 }
 

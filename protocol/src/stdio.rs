@@ -8,7 +8,7 @@ use crate::{
     outbox::Outbox,
     peer::Peer,
     trace::{Direction, Trace},
-    transport::{READ, READS, Reader, Transport, record},
+    transport::{READ, READS, Reader, Transport, Writer, record},
 };
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -71,7 +71,8 @@ impl Transport {
             _ = done.send(());
         })?;
         let peer = Peer::new(outbox.clone());
-        Ok(Transport { lines, outbox, peer, written, _reader: Reader::Thread { _wake: wake } })
+        let reader = Reader::Thread { _wake: wake };
+        Ok(Transport { lines, writer: Writer(outbox.clone()), outbox, peer, written, reader })
     }
 }
 
@@ -132,6 +133,8 @@ fn run_writer(output: &OwnedFd, outbox: &Outbox, trace: Option<Trace>) {
 fn write_all(output: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         match write(&output, bytes) {
+            // Not for a pipe or socket; looping on it would not end.
+            Ok(0) => return Err(Errno::IO),
             Ok(n) => bytes = &bytes[n..],
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => match poll(&mut [PollFd::new(&output, PollFlags::OUT)], None) {

@@ -28,7 +28,19 @@ pub struct Transport {
     /// Resolves once the writer has ended.
     pub(crate) written: oneshot::Receiver<()>,
     /// Dropped (with whatever it holds), the reader stops.
-    pub(crate) _reader: Reader,
+    pub(crate) reader: Reader,
+    /// Dropped, the writer stops after what is queued.
+    pub(crate) writer: Writer,
+}
+
+/// Closes the outbox when dropped, so that the writer ends even where `serve` was dropped half way.
+#[derive(Debug)]
+pub(crate) struct Writer(pub(crate) Arc<Outbox>);
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// What keeps the reader going.
@@ -64,7 +76,14 @@ impl Transport {
             _ = done.send(());
         });
         let peer = Peer::new(outbox.clone());
-        Transport { lines, outbox, peer, written, _reader: Reader::Task { _stop: stop.drop_guard() } }
+        Transport {
+            lines,
+            writer: Writer(outbox.clone()),
+            outbox,
+            peer,
+            written,
+            reader: Reader::Task { _stop: stop.drop_guard() },
+        }
     }
 
     /// The client at the other end.

@@ -14,6 +14,7 @@ use std::{
     env,
     io::{Read, Write},
     process::{Command, ExitCode, Stdio as Pipe},
+    sync::Arc,
 };
 
 fn main() -> ExitCode {
@@ -24,7 +25,7 @@ fn main() -> ExitCode {
 fn agent() -> ExitCode {
     let stdio = Stdio::take().unwrap();
     println!("a stray print at the start");
-    let mut routes = Routes::new(());
+    let mut routes = Routes::new(Arc::new(()));
     routes.in_order("initialize", |(), _: Value, _| Ok(json!({"protocolVersion": 1}))).unwrap();
     let noisy = |_, _: Value, _| async {
         println!("a stray print in a handler");

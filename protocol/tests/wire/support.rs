@@ -67,7 +67,7 @@ pub fn say(session: &str, text: &str) -> acp::SessionNotification {
 }
 
 /// The agent's methods.
-pub fn routes(app: Arc<App>) -> Routes<Arc<App>> {
+pub fn routes(app: Arc<App>) -> Routes<App> {
     let mut routes = Routes::new(app);
     routes
         .in_order("initialize", |_, params: acp::InitializeRequest, call| {
@@ -96,14 +96,14 @@ pub fn routes(app: Arc<App>) -> Routes<Arc<App>> {
         .unwrap()
         .request("session/prompt", prompt)
         .unwrap()
-        .in_order("session/set_mode", |app: &Arc<App>, params: acp::SetSessionModeRequest, _| {
+        .in_order("session/set_mode", |app: &App, params: acp::SetSessionModeRequest, _| {
             let mode = params.mode_id.to_string();
             assert_ne!(mode, "panic");
             *app.mode.lock().unwrap() = mode;
             Ok(json!({}))
         })
         .unwrap()
-        .notification("session/cancel", |app: &Arc<App>, params: acp::CancelNotification, _| {
+        .notification("session/cancel", |app: &App, params: acp::CancelNotification, _| {
             for token in
                 app.turns.lock().unwrap().get(params.session_id.to_string().as_str()).into_iter().flatten()
             {
@@ -115,7 +115,7 @@ pub fn routes(app: Arc<App>) -> Routes<Arc<App>> {
     routes
 }
 
-async fn prompt(app: Arc<Arc<App>>, params: acp::PromptRequest, call: Call) -> Result<Value, acp::Error> {
+async fn prompt(app: Arc<App>, params: acp::PromptRequest, call: Call) -> Result<Value, acp::Error> {
     let Ticket(turn) = call.take().expect("a prompt is admitted");
     let text = text_of(&params);
     let (what, count) = text.split_once(' ').unwrap_or((&text, "0"));

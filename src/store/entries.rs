@@ -80,9 +80,9 @@ impl Cx<'_> {
 
     pub(super) fn append(&self, id: &SessionId, entries: &[Stored]) -> Result<(), StoreError> {
         let key = self.key(id)?;
-        let mut expected = self.next(key)?;
+        let first = self.next(key)?;
         let mut touched = None;
-        for stored in entries {
+        for (expected, stored) in (first..).zip(entries) {
             if i64::try_from(stored.seq) != Ok(expected) {
                 let expected = u64::try_from(expected).unwrap_or_default();
                 return Err(StoreError::Sequence { session: id.clone(), expected, got: stored.seq });
@@ -97,7 +97,6 @@ impl Cx<'_> {
                 Entry::User { .. } | Entry::Ended { .. } => touched = Some(stored.at),
                 _ => {}
             }
-            expected += 1;
         }
         match touched {
             Some(at) => self.touch(id, at),
@@ -153,6 +152,13 @@ impl Cx<'_> {
                 Err(kind) => loaded.damaged.push(Gap { seq, kind }),
             }
             loaded.next = seq + 1;
+        }
+        if self.salvaged {
+            // The index may know of entries that are lost: their numbers are taken.
+            let noted = self.one("SELECT max(seq) FROM noted WHERE session = ?1", [key], |r| r.get(0))?;
+            let end = noted.flatten().map_or(0, |seq: i64| u64::try_from(seq).unwrap_or_default() + 1);
+            loaded.damaged.extend((loaded.next..end).map(|seq| Gap { seq, kind: GapKind::Missing }));
+            loaded.next = loaded.next.max(end);
         }
         loaded.draft = self.stored_draft(key)?;
         read.finish().map_err(|e| self.sql(e))?;

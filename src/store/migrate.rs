@@ -37,7 +37,7 @@ pub(super) fn open_writer(file: &Path, locks: &Path) -> Result<Connection, Store
         migrate(&conn, file)?;
     }
     pragmas(&conn).map_err(sql)?;
-    conn.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 8388608;").map_err(sql)?;
+    conn.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 1048576;").map_err(sql)?;
     Ok(conn)
 }
 

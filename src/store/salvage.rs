@@ -18,9 +18,12 @@ const PAGE: usize = 4096;
 const LONGEST: usize = 256 << 20;
 
 /// A temporary database with the sessions, entries, drafts and blobs that can still be read.
-pub(super) fn rebuild(file: &Path) -> Result<Connection, StoreError> {
+///
+/// `open`: the database file, opened. Closing it would end the locks that SQLite holds on it in this process
+/// (<https://www.sqlite.org/howtocorrupt.html>, section 2.2), so the caller keeps it.
+pub(super) fn rebuild(file: &Path, open: &File) -> Result<Connection, StoreError> {
     let sql = |e| StoreError::sqlite(file, e);
-    let mut pages = Pages::open(file).map_err(|e| StoreError::io(file, e))?;
+    let pages = Pages::open(file, open).map_err(|e| StoreError::io(file, e))?;
     // The empty name is a file of SQLite's own that is gone with the connection.
     let copy = Connection::open("").map_err(sql)?;
     copy.execute_batch("PRAGMA journal_mode = OFF; PRAGMA cache_size = -4096").map_err(sql)?;
@@ -29,7 +32,7 @@ pub(super) fn rebuild(file: &Path) -> Result<Connection, StoreError> {
     let mut names = Names::default();
     for number in 1..=pages.count {
         let Some(page) = pages.read(number) else { continue };
-        for (rowid, record) in cells(&page, number, &mut pages) {
+        for (rowid, record) in cells(&page, number, &pages) {
             match rowid {
                 Some(rowid) => kept += u64::from(keep(&copy, rowid, record).map_err(sql)?),
                 None => names.note(&record),
@@ -45,11 +48,13 @@ pub(super) fn rebuild(file: &Path) -> Result<Connection, StoreError> {
     Ok(copy)
 }
 
-/// What the indexes tell of sessions whose own row is lost.
+/// What the indexes tell of rows that are lost.
 #[derive(Default)]
 struct Names {
     ids: HashMap<i64, String>,
     folders: HashMap<i64, (String, i64)>,
+    /// The last number of an entry, by session.
+    last: HashMap<i64, i64>,
 }
 
 impl Names {
@@ -61,11 +66,16 @@ impl Names {
             [Value::Text(folder), Value::Integer(updated), Value::Integer(key)] => {
                 self.folders.insert(*key, (folder.clone(), *updated));
             }
+            // Not the index of blob_use, whose third column is 0 or 1; here it is the rowid.
+            [Value::Integer(session), Value::Integer(seq), Value::Integer(rowid)] if *rowid > 1 => {
+                let last = self.last.entry(*session).or_default();
+                *last = (*last).max(*seq);
+            }
             _ => {}
         }
     }
 
-    /// Adds those that have entries, with defaults for what is lost.
+    /// Adds the sessions that have entries, with defaults for what is lost, and the numbers that are taken.
     fn add_missing(&self, copy: &Connection) -> rusqlite::Result<()> {
         for (key, id) in &self.ids {
             let (folder, updated) = self.folders.get(key).map_or(("/", 0), |(f, u)| (f, *u));
@@ -75,6 +85,10 @@ impl Names {
                  WHERE EXISTS (SELECT 1 FROM entry WHERE session = ?1)",
                 params![key, id, folder, updated],
             )?;
+        }
+        copy.execute_batch("CREATE TABLE noted (session INTEGER PRIMARY KEY, seq INTEGER)")?;
+        for (session, seq) in &self.last {
+            copy.execute("INSERT INTO noted VALUES (?1, ?2)", [session, seq])?;
         }
         Ok(())
     }
@@ -122,19 +136,18 @@ fn keep(copy: &Connection, rowid: i64, record: Vec<Value>) -> rusqlite::Result<b
 }
 
 /// The pages as SQLite sees them: of the write-ahead log as far as it is whole, else of the file.
-struct Pages {
-    file: File,
+struct Pages<'f> {
+    file: &'f File,
     wal: Option<File>,
     /// Where in the log the newest form of a page is.
     logged: HashMap<u32, u64>,
     count: u32,
 }
 
-impl Pages {
-    fn open(file: &Path) -> std::io::Result<Self> {
-        let mut wal = file.as_os_str().to_owned();
+impl<'f> Pages<'f> {
+    fn open(name: &Path, file: &'f File) -> std::io::Result<Self> {
+        let mut wal = name.as_os_str().to_owned();
         wal.push("-wal");
-        let file = File::open(file)?;
         let count = u32::try_from(file.metadata()?.len().div_ceil(PAGE as u64)).unwrap_or(u32::MAX);
         let mut pages = Self { file, wal: File::open(wal).ok(), logged: HashMap::new(), count };
         pages.read_log();
@@ -143,7 +156,7 @@ impl Pages {
 
     /// Notes the pages of the committed transactions, up to the first frame that is not whole.
     fn read_log(&mut self) -> Option<()> {
-        let wal = self.wal.as_mut()?;
+        let wal = self.wal.as_ref()?;
         let header: [u8; 32] = read_at(wal, 0)?;
         let big = match be32(&header, 0)? {
             0x377f_0682 => false,
@@ -172,18 +185,18 @@ impl Pages {
         Some(())
     }
 
-    fn read(&mut self, number: u32) -> Option<Box<[u8; PAGE]>> {
+    fn read(&self, number: u32) -> Option<Box<[u8; PAGE]>> {
         match self.logged.get(&number) {
-            Some(at) => read_at(self.wal.as_mut()?, *at).map(Box::new),
+            Some(at) => read_at(self.wal.as_ref()?, *at).map(Box::new),
             None => {
                 let at = u64::from(number.checked_sub(1)?) * PAGE as u64;
-                read_at(&mut self.file, at).map(Box::new)
+                read_at(self.file, at).map(Box::new)
             }
         }
     }
 }
 
-fn read_at<const N: usize>(file: &mut File, at: u64) -> Option<[u8; N]> {
+fn read_at<const N: usize>(mut file: &File, at: u64) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     file.seek(SeekFrom::Start(at)).ok()?;
     file.read_exact(&mut bytes).ok()?;
@@ -204,7 +217,7 @@ fn log_sum((mut a, mut b): (u32, u32), bytes: &[u8], big: bool) -> (u32, u32) {
 }
 
 /// The rows of a page, if it is a leaf: of a table with their rowids, of an index without (section 1.6).
-fn cells(page: &[u8; PAGE], number: u32, pages: &mut Pages) -> Vec<(Option<i64>, Vec<Value>)> {
+fn cells(page: &[u8; PAGE], number: u32, pages: &Pages<'_>) -> Vec<(Option<i64>, Vec<Value>)> {
     let start = if number == 1 { 100 } else { 0 };
     let table = match page[start] {
         0x0d => true,
@@ -229,7 +242,7 @@ fn cells(page: &[u8; PAGE], number: u32, pages: &mut Pages) -> Vec<(Option<i64>,
 }
 
 /// The bytes of a row, with those on overflow pages. At most `most` are on the page itself.
-fn payload(page: &[u8; PAGE], at: usize, length: usize, most: usize, pages: &mut Pages) -> Option<Vec<u8>> {
+fn payload(page: &[u8; PAGE], at: usize, length: usize, most: usize, pages: &Pages<'_>) -> Option<Vec<u8>> {
     if length > LONGEST {
         return None;
     }

@@ -88,7 +88,12 @@ fn words(entry: &Entry) -> Option<(&'static str, String)> {
 
 /// At most so many bytes of the beginning, never a piece of a character.
 fn head(text: &str, limit: usize) -> &str {
-    &text[..text.floor_char_boundary(limit)]
+    &text[..boundary(text, limit)]
+}
+
+/// The last place of a character at or before this one.
+fn boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0)
 }
 
 /// The query in FTS5's syntax: each word quoted, so that no character of a person is syntax.
@@ -105,7 +110,7 @@ fn excerpt(text: &str, search: &str) -> String {
     let words = search.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty());
     let at = words.filter_map(|w| lower.find(&w.to_lowercase())).min().unwrap_or(0);
     // Lower case may be longer than the text itself; a place that is a little off is good enough.
-    let start = text.floor_char_boundary(at.saturating_sub(EXCERPT / 3).min(text.len()));
+    let start = boundary(text, at.saturating_sub(EXCERPT / 3));
     let piece: String = text[start..].chars().take(EXCERPT).collect();
     let (left, right) = (start > 0, start + piece.len() < text.len());
     format!("{}{}{}", if left { "…" } else { "" }, piece.trim(), if right { "…" } else { "" })

@@ -2,6 +2,8 @@
 use super::{StoreError, migrate, salvage};
 use rusqlite::Connection;
 use std::{
+    fs::File,
+    mem::ManuallyDrop,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     pin::Pin,
@@ -143,7 +145,7 @@ impl Threads {
         let queue = slot.get_or_insert_with(|| {
             let (queue, jobs) = channel();
             let (writer, files) = (self.writer(), self.files.clone());
-            let reader = Reader { files, writer, conn: None, saved: None };
+            let reader = Reader { files, writer, conn: None, saved: None, raw: None };
             start("store-read", move || reader.run(&jobs));
             queue
         });
@@ -261,7 +263,7 @@ impl Writer {
         let Some(conn) = &self.conn else { return };
         if std::fs::metadata(self.files.log()).is_ok_and(|m| m.len() > CHECKPOINT) {
             // Readers may hold it up; then the next one does it.
-            let _ = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+            let _ = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         }
     }
 }
@@ -322,6 +324,8 @@ struct Reader {
     conn: Option<Connection>,
     /// What could be saved of a damaged file, and of which state of it.
     saved: Option<(Stamp, Connection)>,
+    /// The damaged file, never closed: that would end SQLite's locks on it.
+    raw: Option<ManuallyDrop<File>>,
 }
 
 /// Sizes and times of the database and its log: whether they changed.
@@ -372,11 +376,17 @@ impl Reader {
         if self.saved.as_ref().is_some_and(|(of, _)| *of != stamp) {
             self.saved = None;
         }
-        match self.saved {
-            Some((_, ref conn)) => Ok(conn),
-            None => {
-                let conn = salvage::rebuild(&self.files.database)?;
-                Ok(&self.saved.insert((stamp, conn)).1)
+        let file = &self.files.database;
+        if self.raw.is_none() {
+            let open = File::open(file).map_err(|e| StoreError::io(file, e))?;
+            self.raw = Some(ManuallyDrop::new(open));
+        }
+        match (&self.raw, &mut self.saved) {
+            (_, Some((_, conn))) => Ok(conn),
+            (None, None) => Err(StoreError::Closed),
+            (Some(raw), saved) => {
+                let conn = salvage::rebuild(file, raw)?;
+                Ok(&saved.insert((stamp, conn)).1)
             }
         }
     }

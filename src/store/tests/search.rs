@@ -62,8 +62,8 @@ fn filters_hold_and_nothing_is_syntax() {
     let mut both = vec![a.clone(), b.clone()];
     both.sort();
     assert_eq!(sessions(words("common")), both);
-    assert_eq!(sessions(Search { cwd: Some(other), ..words("common") }), [b.clone()]);
-    assert_eq!(sessions(Search { session: Some(a.clone()), ..words("common") }), [a.clone()]);
+    assert_eq!(sessions(Search { cwd: Some(other), ..words("common") }), std::slice::from_ref(&b));
+    assert_eq!(sessions(Search { session: Some(a.clone()), ..words("common") }), std::slice::from_ref(&a));
     assert_eq!(sessions(Search { limit: 1, ..words("common") }).len(), 1);
     for hard in
         ["common\" OR \"x", "com*mon NEAR(", "^common", "text:common", "-common", "common)", "'; DROP"]

@@ -32,6 +32,10 @@ pub enum Command {
     Demo(DemoArgs),
     /// Do one task in a folder and show it in the terminal
     Exec(ExecArgs),
+    /// Say what was found: configuration, model, sandbox, editors; and what to do next
+    Doctor(DoctorArgs),
+    /// Show the configuration in force, and the permissions remembered
+    Config(ConfigArgs),
 }
 
 #[derive(Debug, Args)]
@@ -97,7 +101,7 @@ pub enum GrantsCommand {
     /// Take one back
     Revoke {
         /// Its number in the list
-        id: i64,
+        number: usize,
     },
 }
 

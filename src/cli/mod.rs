@@ -2,7 +2,9 @@
 pub mod args;
 mod banner;
 pub mod client;
+mod config;
 mod demo;
+mod doctor;
 mod exec;
 
 use args::Command;
@@ -35,6 +37,8 @@ pub fn run(command: &Command) -> Exit {
         Command::Acp(_) => Exit::Usage,
         Command::Demo(args) => demo::demo(args),
         Command::Exec(args) => exec::exec(args),
+        Command::Doctor(args) => doctor::doctor(args),
+        Command::Config(args) => config::config(args),
     }
 }
 
@@ -47,4 +51,12 @@ pub fn explain() -> Exit {
 /// Writes to a stream of the process. A reader that left is no error of ours.
 fn say(out: &mut impl Write, text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Runs the one future of a command to its end, on this thread.
+///
+/// # Errors
+/// Where the system gives no runtime (no file descriptors left).
+fn block_on<T>(future: impl Future<Output = T>) -> io::Result<T> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
 }

@@ -1,0 +1,238 @@
+//! `config`: the configuration in force with the source of each value, and the permissions that were remembered.
+use super::{
+    Exit,
+    args::{ConfigArgs, ConfigCommand, GrantsCommand},
+    block_on, say,
+};
+use crate::{
+    config::{Api, Backend, Config, DataDirs, KeySource, Provider, SandboxMode},
+    permit::Grant,
+    store::Store,
+};
+use std::{
+    io::{self, IsTerminal},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+pub fn config(args: &ConfigArgs) -> Exit {
+    let dirs = match DataDirs::from_env() {
+        Ok(dirs) => dirs,
+        Err(e) => return fail(&e.to_string()),
+    };
+    match &args.command {
+        None | Some(ConfigCommand::Show) => show(&dirs),
+        Some(ConfigCommand::Grants { command }) => match grants(&dirs, command) {
+            Ok((text, exit)) => {
+                say(&mut io::stdout(), &text);
+                exit
+            }
+            Err(e) => fail(&e.to_string()),
+        },
+    }
+}
+
+fn fail(text: &str) -> Exit {
+    say(&mut io::stderr(), &format!("hermes-editor: {text}\n"));
+    Exit::Failed
+}
+
+fn show(dirs: &DataDirs) -> Exit {
+    let config = Config::load(dirs, |name| std::env::var(name).ok());
+    let config = match std::env::current_dir() {
+        Ok(here) => config.for_project(&here),
+        Err(_) => config,
+    };
+    let style = super::client::Style::of(io::stdout().is_terminal());
+    let mut text = String::new();
+    for (key, value) in values(&config) {
+        let source = config.source(&key).map_or_else(|| "default".to_owned(), ToString::to_string);
+        text.push_str(&format!("{key} = {value}  {}\n", style.dim(&format!("# {source}"))));
+    }
+    say(&mut io::stdout(), &text);
+    for problem in &config.problems {
+        say(&mut io::stderr(), &format!("hermes-editor: {problem}\n"));
+    }
+    if config.problems.is_empty() { Exit::Good } else { Exit::Failed }
+}
+
+/// Every key with its value as TOML would have it; a secret only says that it is there.
+fn values(config: &Config) -> Vec<(String, String)> {
+    let model = config.model.as_deref().map_or_else(|| "(none chosen)".to_owned(), quoted);
+    let mut all = vec![
+        ("model".to_owned(), model),
+        ("mode".to_owned(), quoted(config.mode.id())),
+        ("instructions".to_owned(), list(config.instructions.iter().map(|p| p.display().to_string()))),
+    ];
+    for (name, provider) in &config.providers {
+        all.extend(provider_values(name, provider));
+    }
+    let backend = match config.terminal.backend {
+        Backend::Agent => "agent",
+        Backend::Editor => "editor",
+    };
+    let sandbox = match config.sandbox.mode {
+        SandboxMode::WorkspaceWrite => "workspace-write",
+        SandboxMode::ReadOnly => "read-only",
+        SandboxMode::Off => "off",
+    };
+    let rest = [
+        ("terminal.backend", quoted(backend)),
+        ("terminal.timeout_s", seconds(config.terminal.timeout)),
+        ("terminal.login_shell", config.terminal.login_shell.to_string()),
+        ("sandbox.mode", quoted(sandbox)),
+        ("sandbox.network.unasked", config.sandbox.network_unasked.to_string()),
+        ("sandbox.network.approved", config.sandbox.network_approved.to_string()),
+        ("sandbox.roots", list(config.sandbox.roots.iter().map(|p| p.display().to_string()))),
+        ("limits.iterations", config.limits.iterations.to_string()),
+        ("limits.tool_result_bytes", config.limits.tool_result_bytes.to_string()),
+        ("limits.retry_budget_s", seconds(config.limits.retry_budget)),
+        ("log.filter", quoted(config.log.filter.as_deref().unwrap_or("warn"))),
+    ];
+    all.extend(rest.map(|(key, value)| (key.to_owned(), value)));
+    if let Some(file) = &config.log.file {
+        all.push(("log.file".to_owned(), quoted(&file.display().to_string())));
+    }
+    all
+}
+
+fn provider_values(name: &str, provider: &Provider) -> Vec<(String, String)> {
+    let key = |field: &str| format!("providers.{name}.{field}");
+    let api = match provider.api {
+        Api::Chat => "chat",
+        Api::Responses => "responses",
+        Api::Anthropic => "anthropic",
+        Api::Gemini => "gemini",
+    };
+    let mut all = Vec::new();
+    if let Some(url) = &provider.base_url {
+        all.push((key("base_url"), quoted(url)));
+    }
+    match &provider.key {
+        Some(KeySource::Value(_)) => all.push((key("api_key"), "(set, not shown)".to_owned())),
+        Some(KeySource::Env(variable)) => all.push((key("api_key_env"), quoted(variable))),
+        Some(KeySource::File(file)) => all.push((key("api_key_file"), quoted(&file.display().to_string()))),
+        None => {}
+    }
+    all.push((key("api"), quoted(api)));
+    if !provider.models.is_empty() {
+        all.push((key("models"), list(provider.models.iter().cloned())));
+    }
+    for (header, _) in &provider.headers {
+        all.push((key(&format!("headers.{header}")), "(set, not shown)".to_owned()));
+    }
+    let limits = [
+        ("connect_timeout_s", provider.connect_timeout),
+        ("first_byte_timeout_s", provider.first_byte_timeout),
+        ("idle_timeout_s", provider.idle_timeout),
+    ];
+    all.extend(limits.into_iter().filter_map(|(name, limit)| Some((key(name), seconds(limit?)))));
+    all
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+fn list(all: impl Iterator<Item = String>) -> String {
+    toml::Value::Array(all.map(toml::Value::String).collect()).to_string()
+}
+fn seconds(limit: Duration) -> String {
+    limit.as_secs_f64().to_string()
+}
+
+/// Lists or revokes; the numbers count in the order of the list.
+fn grants(dirs: &DataDirs, command: &GrantsCommand) -> anyhow::Result<(String, Exit)> {
+    if !dirs.database().exists() {
+        let exit = if matches!(command, GrantsCommand::List) { Exit::Good } else { Exit::Failed };
+        return Ok(("No permissions are remembered.\n".to_owned(), exit));
+    }
+    let store = Store::open(dirs)?;
+    block_on(async {
+        let all: Vec<(PathBuf, Grant)> = store
+            .all_grants()
+            .await?
+            .into_iter()
+            .flat_map(|(folder, grants)| grants.into_iter().map(move |grant| (folder.clone(), grant)))
+            .collect();
+        match command {
+            GrantsCommand::List if all.is_empty() => {
+                Ok(("No permissions are remembered.\n".to_owned(), Exit::Good))
+            }
+            GrantsCommand::List => {
+                let lines = all.iter().enumerate().map(|(n, (folder, grant))| line(n, folder, grant));
+                Ok((lines.collect(), Exit::Good))
+            }
+            GrantsCommand::Revoke { number } => {
+                let Some((folder, grant)) = number.checked_sub(1).and_then(|n| all.get(n)).cloned() else {
+                    let text = format!("There is no number {number}; `config grants list` shows them.\n");
+                    return Ok((text, Exit::Usage));
+                };
+                let text = format!("Revoked: {} in {}\n", words(&grant), folder.display());
+                store.revoke(folder, Some(grant)).await?;
+                store.flush().await?;
+                Ok((text, Exit::Good))
+            }
+        }
+    })?
+}
+
+fn line(n: usize, folder: &Path, grant: &Grant) -> String {
+    format!("{:>3}  {}: {}\n", n + 1, folder.display(), words(grant))
+}
+
+/// What a grant allows, for people.
+fn words(grant: &Grant) -> String {
+    match grant {
+        Grant::Edits => "edit files in this folder".to_owned(),
+        Grant::Command { prefix } => format!("run `{} …`", prefix.join(" ")),
+        Grant::Read { folder } => format!("read in {}", folder.display()),
+        Grant::Host { name } => format!("reach {name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_toml_and_secrets_stay_out() {
+        let home = tempfile::tempdir().unwrap();
+        let dirs = DataDirs::under(home.path());
+        let env = |name: &str| match name {
+            "OPENAI_API_KEY" => Some("sk-very-secret".to_owned()),
+            "OPENAI_MODEL" => Some("m".to_owned()),
+            _ => None,
+        };
+        let config = Config::load(&dirs, env);
+        let all = values(&config);
+        let text: String = all.iter().map(|(k, v)| format!("{k} = {v}\n")).collect();
+        assert!(text.contains("model = \"openai/m\"\n"), "{text}");
+        assert!(text.contains("providers.openai.api_key = (set, not shown)\n"), "{text}");
+        assert!(!text.contains("sk-very-secret"));
+        let plain: String = text.lines().filter(|l| !l.contains('(')).map(|l| format!("{l}\n")).collect();
+        toml::from_str::<toml::Table>(&plain).unwrap();
+    }
+
+    #[test]
+    fn grants_are_listed_by_number_and_revoked_by_it() {
+        let home = tempfile::tempdir().unwrap();
+        let dirs = DataDirs::under(home.path());
+        let list = || grants(&dirs, &GrantsCommand::List).unwrap();
+        assert_eq!(list().0, "No permissions are remembered.\n");
+        let folder = home.path().canonicalize().unwrap();
+        let cargo = Grant::Command { prefix: vec!["cargo".into(), "test".into()] };
+        block_on(async {
+            let store = Store::open(&dirs).unwrap();
+            store.add_grant(folder.clone(), Grant::Edits).await.unwrap();
+            store.add_grant(folder.clone(), cargo).await.unwrap();
+        })
+        .unwrap();
+        assert_eq!(list().0.lines().count(), 2, "{}", list().0);
+        let row = list().0.lines().position(|l| l.contains("cargo test")).unwrap();
+        let (text, exit) = grants(&dirs, &GrantsCommand::Revoke { number: row + 1 }).unwrap();
+        assert_eq!(exit, Exit::Good);
+        assert!(text.starts_with("Revoked: run `cargo test …` in "), "{text}");
+        assert!(list().0.contains("edit files") && !list().0.contains("cargo"));
+        assert_eq!(grants(&dirs, &GrantsCommand::Revoke { number: 7 }).unwrap().1, Exit::Usage);
+    }
+}

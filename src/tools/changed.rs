@@ -119,7 +119,7 @@ fn hunks(before: &[&str], after: &[&str]) -> Vec<Range<usize>> {
     }
     // A full diff of two large and different texts takes seconds; one hunk says enough.
     if old.len().saturating_mul(new.len()) > 4_000_000 {
-        return Vec::from([head..after.len() - tail]);
+        return std::iter::once(head..after.len() - tail).collect();
     }
     similar::capture_diff_slices(similar::Algorithm::Myers, old, new)
         .into_iter()

@@ -65,7 +65,10 @@ impl Tool for Glob {
     fn title(&self, args: &Args, ws: &dyn Reader) -> String {
         let pattern = display::one_line(&args.pattern, 100);
         match &args.path {
-            Some(path) => format!("Find {pattern} in {}", display::named(ws, path)),
+            Some(path) => {
+                let title = format!("Find {pattern} in {}", display::named(ws, path));
+                display::one_line(&title, display::TITLE)
+            }
             None => format!("Find {pattern}"),
         }
     }

@@ -159,3 +159,6 @@ pub fn builtin() -> Tools {
         erase(todo::Todo),
     ]
 }
+
+#[cfg(test)]
+mod tests;

@@ -110,6 +110,9 @@ impl Lexer<'_> {
                     return;
                 }
                 Some('\\') => {
+                    if self.starts("\\\n") {
+                        self.continuation();
+                    }
                     self.at += 1;
                     match self.bump() {
                         Some('\n') | None => {}
@@ -127,6 +130,9 @@ impl Lexer<'_> {
     }
 
     fn escape(&mut self, w: &mut Word) {
+        if self.starts("\\\n") {
+            self.continuation();
+        }
         self.at += 1;
         match self.bump() {
             Some('\n') => {}
@@ -196,7 +202,15 @@ impl Lexer<'_> {
     fn unknown(&mut self, start: usize, w: &mut Word, in_quotes: bool) {
         w.dynamic = true;
         w.splits |= !in_quotes;
-        w.text.push_str(&self.source[start..self.at]);
+        // What `$(echo rm)` stands for is plain to see.
+        let said = w
+            .scripts
+            .last()
+            .and_then(|s| s.trim().strip_prefix("echo ").or_else(|| s.trim().strip_prefix("printf ")));
+        match said.filter(|s| !s.contains(['$', '`', '|', ';', '&', '<', '>', '('])) {
+            Some(said) => w.text.push_str(&said.replace(['"', '\'', '\\'], "")),
+            None => w.text.push_str(&self.source[start..self.at]),
+        }
     }
 
     fn variable(&mut self, name: &str, start: usize, w: &mut Word, in_quotes: bool) {

@@ -148,7 +148,10 @@ impl<'a> Lexer<'a> {
             let start = self.at;
             match c {
                 ' ' | '\t' => self.at += 1,
-                '\\' if self.starts("\\\n") => self.at += 2,
+                '\\' if self.starts("\\\n") => {
+                    self.continuation();
+                    self.at += 2;
+                }
                 '\n' => {
                     self.at += 1;
                     self.op(Op::Semi, start);
@@ -171,6 +174,18 @@ impl<'a> Lexer<'a> {
         }
         if !self.pending.is_empty() {
             self.fault("a here-document has no end");
+        }
+    }
+
+    /// Bash removes a backslash and line end before it looks at words, so `$\` and `(` on the next line become `$(`.
+    /// Only one after a blank, or after an operator that nothing on the next line can lengthen, joins no tokens.
+    pub(super) fn continuation(&mut self) {
+        let before = self.source.get(..self.at).and_then(|s| s.chars().next_back());
+        let after = self.source.get(self.at + 2..).and_then(|s| s.chars().next());
+        let operator = matches!(before, Some('&' | '|' | ';'));
+        let blank = matches!(before, None | Some(' ' | '\t' | '\n'));
+        if !(blank || operator && !matches!(after, Some('&' | '|' | ';' | '<' | '>' | '(' | '\\'))) {
+            self.fault("a line is continued in the middle of a word");
         }
     }
 

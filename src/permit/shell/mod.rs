@@ -70,7 +70,7 @@ pub struct Assessment {
 
 /// What is known about the place where the command would run.
 pub struct ShellContext<'a> {
-    /// Absolute path of the folder the command starts in.
+    /// Absolute path of the folder the command starts in, links resolved as in `roots`.
     pub cwd: &'a Path,
     /// Absolute paths of the folders the session may read.
     pub roots: &'a [PathBuf],
@@ -111,6 +111,8 @@ pub const GIT_HARDENING: &[(&str, &str)] = &[
     ("GIT_NO_LAZY_FETCH", "1"),
     // Else `cd src` may go elsewhere.
     ("CDPATH", ""),
+    // Else `go version` fetches the toolchain that `go.mod` names.
+    ("GOTOOLCHAIN", "local"),
     (
         "BASH_FUNC_git%%",
         "() { case \"$1\" in diff|log|show|whatchanged|diff-tree|diff-index|diff-files) \

@@ -154,7 +154,9 @@ pub(super) fn check(spec: &Spec, args: &[Word]) -> Result<Parsed, String> {
                 Operand { text: next.text.clone(), glob: next.glob }
             }
         };
-        match w.glob {
+        // `--include=*.rs` may become several words, each of them this option.
+        let named = text.split_once('=').is_some_and(|(name, _)| !name.contains(['*', '?', '[']));
+        match w.glob && !(named && value.glob && !taken_path(spec, text)) {
             true => return Err(format!("its option `{text}` holds a wildcard")),
             false if taken_path(spec, text) => parsed.reads.push(value),
             false => parsed.texts.push(value.text),

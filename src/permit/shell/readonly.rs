@@ -53,7 +53,7 @@ pub(super) fn prove(
     if let Some(w) = all().find(|w| w.dynamic) {
         return Err(format!("the value of `{}` is not known here", w.text));
     }
-    let name = known(program, cx)?;
+    let name = known(program, args, cx)?;
     if all().skip(1).any(|w| w.text.starts_with('-') && !w.text.is_ascii()) {
         return Err("an option holds letters that look like others".into());
     }
@@ -76,7 +76,7 @@ pub(super) fn prove(
 }
 
 /// The program's name, when running it runs what the name says.
-fn known<'a>(program: &'a Word, cx: &ShellContext<'_>) -> Result<&'a str, String> {
+fn known<'a>(program: &'a Word, args: &[Word], cx: &ShellContext<'_>) -> Result<&'a str, String> {
     let text = program.text.as_str();
     if program.quoted || program.glob || !text.is_ascii() {
         return Err(format!("the program `{}` is not written plainly", super::escape_for_display(text)));
@@ -86,7 +86,11 @@ fn known<'a>(program: &'a Word, cx: &ShellContext<'_>) -> Result<&'a str, String
         return Ok(text);
     }
     if !listed(name) && name != "git" && !VERSIONED.contains(&name) {
-        return Err(format!("`{text}` is not known to be read-only"));
+        let sub = args
+            .first()
+            .filter(|a| a.text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b':'));
+        let shown = sub.map_or(text.to_owned(), |s| format!("{text} {}", s.text));
+        return Err(format!("`{shown}` is not known to be read-only"));
     }
     if let Some(folder) = std::env::split_paths(cx.path).find(|p| !p.is_absolute()) {
         return Err(format!("PATH holds `{}`, so what `{name}` is depends on the folder", folder.display()));
@@ -157,10 +161,13 @@ fn version(name: &str, args: &[Word]) -> bool {
     let text = only.text.as_str();
     let plain = !only.disguised && !only.glob && VERSIONED.contains(&name);
     let short = match text {
-        "-V" => !["ssh", "tar", "find", "grep", "sort"].contains(&name) || name == "ssh",
-        "-version" => ["java", "javac", "scala", "ant"].contains(&name),
-        "version" => ["go", "kubectl", "docker", "terraform", "helm", "zig", "tofu"].contains(&name),
-        "-v" => ["node", "npm", "ruby", "php", "yarn", "pnpm", "gcc", "clang"].contains(&name),
+        "-V" => {
+            ["cargo", "rustc", "rustup", "python", "python3", "tmux", "pip", "ssh", "curl", "grep", "wget"]
+                .contains(&name)
+        }
+        "-version" => ["java", "javac"].contains(&name),
+        "version" => ["go", "terraform", "zig", "tofu"].contains(&name),
+        "-v" => ["node", "npm", "ruby", "php", "gcc", "clang"].contains(&name),
         _ => false,
     };
     plain && (text == "--version" || short)

@@ -214,8 +214,8 @@ const EXACT: &[&str] = &[
 const NEVER: &[&str] = &[
     "cd", "export", "unset", "alias", "unalias", "set", "source", ".", "printenv", "env", "declare",
     "typeset", "local", "readonly", "shopt", "exec", "ulimit", "umask", "hash", "enable", "bind", "complete",
-    "let", "read", "pushd", "popd", "eval", "trap", "builtin", "mapfile", "getopts", "history", "fc",
-    "disown", "bg", "fg", "jobs", // Editors run what their arguments or their files say.
+    "let", "read", "pushd", "popd", "eval", "trap", "builtin", "mapfile", "getopts", "history", "fc", "[[",
+    "((", "disown", "bg", "fg", "jobs", // Editors run what their arguments or their files say.
     "vi", "vim", "nvim", "view", "emacs", "nano", "ed", "ex", "pico", "joe", "code",
 ];
 

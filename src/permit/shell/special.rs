@@ -252,10 +252,28 @@ fn awk_program(text: &str) -> bool {
     ];
     let lower = text.to_lowercase();
     let quiet = text.replace("||", "  ").replace(">=", "  ");
+    let quiet = if compares(&quiet) { quiet.replace('>', " ") } else { quiet };
     text.bytes().all(|b| (0x20..0x7f).contains(&b) || b == b'\n' || b == b'\t')
         && !quiet.contains(['|', '>', '@', '`'])
         && !text.contains("\\\n")
         && !BANNED.iter().any(|b| lower.contains(b))
+}
+
+/// Whether each `>` can only be a comparison: outside of braces, or inside parentheses. Told only where neither
+/// strings nor patterns nor comments can mislead the count.
+fn compares(text: &str) -> bool {
+    let (mut braces, mut parentheses) = (0i32, 0i32);
+    !text.contains(['"', '/', '\\', '#'])
+        && text.chars().all(|c| {
+            match c {
+                '{' => braces += 1,
+                '}' => braces -= 1,
+                '(' => parentheses += 1,
+                ')' => parentheses -= 1,
+                _ => {}
+            }
+            c != '>' || braces == 0 || parentheses > 0
+        })
 }
 
 /// `test` and `[`: file and string questions. `-v` and `-R` evaluate subscripts, which can run commands. Whether a

@@ -65,6 +65,16 @@ impl Guard {
         &self.real_roots
     }
 
+    /// The session's cwd, as the client named it.
+    pub(super) fn first_root(&self) -> &Path {
+        &self.roots[0].named
+    }
+
+    /// What a confined command must not write to inside the roots, whether it exists or not.
+    pub(super) fn protected_paths(&self) -> Vec<PathBuf> {
+        self.real_roots.iter().flat_map(|root| names::BELOW_ROOT.iter().map(|p| root.join(p))).collect()
+    }
+
     /// The session folder, canonical.
     pub fn session_folder(&self) -> &Path {
         &self.session_folder

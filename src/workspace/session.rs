@@ -68,7 +68,7 @@ impl SessionWorkspace {
             why: e.to_string(),
         })?;
         let guard = Guard::new(&setup.roots, &setup.session_folder, setup.home)?;
-        let shell = process::Shell::new(setup.process, guard.roots(), guard.session_folder());
+        let shell = process::Shell::new(setup.process, guard.clone());
         Ok(SessionWorkspace {
             guard,
             buffers: setup.buffers,

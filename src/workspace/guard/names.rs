@@ -82,6 +82,20 @@ const PROTECTED: &[(&[&str], bool, &str)] = &[
     (&[".codex"], true, TOOL),
 ];
 
+/// Of these, what a sandbox is told to keep read-only below a root.
+pub(super) const BELOW_ROOT: &[&str] = &[
+    ".git/hooks",
+    ".git/config",
+    ".hermes-editor",
+    ".vscode/tasks.json",
+    ".vscode/settings.json",
+    ".vscode/launch.json",
+    ".idea",
+    ".zed",
+    ".envrc",
+    ".mcp.json",
+];
+
 /// Why a write to this path always asks.
 pub(super) fn protected(path: &Path) -> Option<&'static str> {
     let names = folded(path);

@@ -1,36 +1,297 @@
-//! Commands.
-use super::{OutputSink, Ran, WsError, jobs::Jobs};
-use crate::effects::Command;
+//! Commands: each under a helper of its own ([`helper`]), its output bounded ([`output`]), its environment silenced
+//! ([`environment`]); folder and exports carried from one to the next.
+mod child;
+mod environment;
+mod helper;
+mod output;
+mod tree;
+
+pub(super) use child::{Ended, Running};
+pub use helper::{HELPER, helper_main};
+pub(super) use output::Collector;
+
+use super::{OutputSink, Ran, WsError, freshness::lock, guard::Guard, jobs::Jobs, sandbox};
+use crate::{
+    effects::{Command, Verdict, WsPath},
+    secret::Secret,
+};
+use environment::{Carried, Env};
+use helper::Spec;
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, OnceLock},
 };
 use tokio_util::sync::CancellationToken;
 
-/// How commands run.
-#[derive(Clone, Debug, Default)]
-pub struct Settings {}
+/// The shell's text. `$1` is the command, `$2` the file that takes folder and environment at its end; both are gone
+/// before the command runs. `eval` keeps its text as it was written; the blank keeps a leading `-` from being an option.
+const SCRIPT: &str = r#"trap '{ command printf "%s\0" "$(command pwd)"; command -p env -0; } 2>/dev/null >"'"$2"'"' EXIT
+_hermes=$1; shift 2; eval " $_hermes""#;
 
+/// The longest command text, in bytes: the kernel takes 128 KiB in one argument.
+const TEXT_LIMIT: usize = 100 * 1024;
+
+/// Shown to what looks for its own name, and the binary that helpers are started from.
+pub(super) fn own_binary() -> PathBuf {
+    if cfg!(target_os = "linux") {
+        // Always the running one, even if an update has replaced the file.
+        return "/proc/self/exe".into();
+    }
+    std::env::current_exe().unwrap_or_else(|_| "hermes-editor".into())
+}
+
+/// How commands run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What the editor gave the agent.
+    pub env: Vec<(OsString, OsString)>,
+    /// Names of variables that commands must not see: keys of the configured providers.
+    pub strip: Vec<String>,
+    /// Values that commands must not see, whatever variable holds them.
+    pub secrets: Vec<Secret>,
+    /// The binary that understands [`HELPER`].
+    pub helper: PathBuf,
+    /// The shell; `None`: bash, else sh.
+    pub shell: Option<PathBuf>,
+    pub sandbox: sandbox::Mode,
+    /// The network for commands that run unasked, and for those that a person approved.
+    pub network_unasked: bool,
+    pub network_approved: bool,
+    /// Folders that commands may write to beside the roots.
+    pub writable: Vec<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            env: std::env::vars_os().collect(),
+            strip: Vec::new(),
+            secrets: Vec::new(),
+            helper: own_binary(),
+            shell: None,
+            sandbox: sandbox::Mode::default(),
+            network_unasked: false,
+            network_approved: true,
+            writable: Vec::new(),
+        }
+    }
+}
+
+/// The commands of one session.
 pub struct Shell {
-    cwd: PathBuf,
+    settings: Settings,
+    guard: Guard,
+    base: Env,
+    program: PathBuf,
+    cwd: Mutex<PathBuf>,
+    carried: Mutex<Carried>,
+    temp: OnceLock<Option<tempfile::TempDir>>,
     jobs: Jobs,
 }
+
+/// What a command needs to start, apart from its folder.
+struct Prepared {
+    spec: Spec,
+    env: Env,
+    sandbox: &'static str,
+}
+
 impl Shell {
-    pub(super) fn new(_settings: Settings, roots: &[PathBuf], _session_folder: &Path) -> Self {
-        Shell { cwd: roots[0].clone(), jobs: Jobs {} }
+    pub(super) fn new(settings: Settings, guard: Guard) -> Self {
+        let base = environment::base(&settings);
+        let program = settings.shell.clone().unwrap_or_else(find_shell);
+        let cwd = guard.first_root().to_path_buf();
+        Shell {
+            settings,
+            guard,
+            base,
+            program,
+            cwd: Mutex::new(cwd),
+            carried: Mutex::default(),
+            temp: OnceLock::new(),
+            jobs: Jobs::default(),
+        }
     }
+
+    /// The folder that the next command starts in, as the client spells it.
     pub(super) fn cwd(&self) -> PathBuf {
-        self.cwd.clone()
+        lock(&self.cwd).clone()
     }
+
     pub(super) fn jobs(&self) -> &Jobs {
         &self.jobs
     }
+
     pub(super) async fn run(
         &self,
-        c: &Command,
-        _: Arc<dyn OutputSink>,
-        _: CancellationToken,
+        command: &Command,
+        sink: Arc<dyn OutputSink>,
+        cancel: CancellationToken,
     ) -> Result<Ran, WsError> {
-        Err(WsError::Io { path: c.cwd.to_string(), why: "commands are not available".into() })
+        let prepared = self.prepare(command).await?;
+        let cwd = command.cwd.real();
+        if !cwd.is_dir() {
+            self.reset_cwd();
+            return Err(WsError::NotFound {
+                path: command.cwd.to_string(),
+                hint: Some(format!("commands start in {} again", self.cwd().display())),
+            });
+        }
+        let running = Running::start(&self.settings.helper, &prepared.spec, cwd, &prepared.env)
+            .await
+            .map_err(|e| failed(&command.cwd, e))?;
+        let spill =
+            self.guard.session_folder().join(format!("command-{}.txt", uuid::Uuid::now_v7().simple()));
+        let collector = Arc::new(Mutex::new(Collector::new(spill)));
+        if command.background {
+            return Ok(self.jobs.adopt(command, running, (collector, sink, cancel), prepared.sandbox).await);
+        }
+        let ended = running
+            .finish(sink, &collector, Some(command.timeout), cancel)
+            .await
+            .map_err(|e| failed(&command.cwd, e))?;
+        let state = ended.report.state.clone();
+        let mut ran =
+            conclude(ended, &collector, prepared.sandbox).map_err(|why| failed(&command.cwd, why))?;
+        self.carry(command, &prepared.env, &state, &mut ran);
+        Ok(ran)
     }
+
+    async fn prepare(&self, command: &Command) -> Result<Prepared, WsError> {
+        if command.text.len() > TEXT_LIMIT || command.text.contains('\0') {
+            let why = "the command is too long, or has a NUL character: write it to a file and run that";
+            return Err(WsError::Io { path: command.cwd.to_string(), why: why.into() });
+        }
+        let (sandbox, name) = self.confinement(command.verdict).await;
+        let mut env = environment::of(&self.base, &lock(&self.carried), command.verdict, &command.text);
+        env.insert("PWD".into(), command.cwd.as_path().into());
+        if let Some(temp) = self.temp() {
+            env.insert("TMPDIR".into(), temp.into());
+        }
+        let bash = self.program.file_name().is_some_and(|n| n == "bash");
+        let options: &[&str] = if bash { &["--noprofile", "--norc", "-c"] } else { &["-c"] };
+        let arguments = options.iter().copied().chain([SCRIPT, if bash { "bash" } else { "sh" }]);
+        let spec = Spec {
+            shell: self.program.clone(),
+            arguments: arguments.map(str::to_owned).collect(),
+            text: command.text.clone(),
+            sandbox,
+        };
+        Ok(Prepared { spec, env, sandbox: name })
+    }
+
+    /// A temporary folder of this session's commands alone; short, since Unix sockets in it have names of 108 bytes.
+    fn temp(&self) -> Option<&Path> {
+        let make = || tempfile::Builder::new().prefix("hermes-").tempdir().ok();
+        self.temp.get_or_init(make).as_ref().map(tempfile::TempDir::path)
+    }
+
+    async fn confinement(&self, verdict: Verdict) -> (Option<sandbox::Policy>, &'static str) {
+        if self.settings.sandbox == sandbox::Mode::Off {
+            return (None, "off");
+        }
+        let helper = self.settings.helper.clone();
+        // It runs programs; once, with the first command.
+        let backend = match tokio::task::spawn_blocking(move || sandbox::probe(&helper)).await {
+            Ok(backend) => backend,
+            Err(_) => &sandbox::Backend::None,
+        };
+        if *backend == sandbox::Backend::None {
+            return (None, "none");
+        }
+        let unasked = verdict == Verdict::ReadOnly;
+        let mut writable: Vec<PathBuf> =
+            self.temp().and_then(|t| t.canonicalize().ok()).into_iter().collect();
+        if self.settings.sandbox == sandbox::Mode::WorkspaceWrite && !unasked {
+            writable.extend(self.guard.roots().iter().cloned());
+            writable.extend(self.settings.writable.iter().filter_map(|p| p.canonicalize().ok()));
+            let home = self.base.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
+            writable.extend(home.iter().flat_map(|h| sandbox::tool_caches(h)));
+        }
+        let network = if unasked { self.settings.network_unasked } else { self.settings.network_approved };
+        let policy = sandbox::Policy {
+            backend: backend.clone(),
+            writable,
+            protected: self.guard.protected_paths(),
+            network,
+        };
+        (Some(policy), backend.name())
+    }
+
+    fn reset_cwd(&self) {
+        *lock(&self.cwd) = self.guard.first_root().to_path_buf();
+    }
+
+    /// Takes over the folder and the exports that the shell ended with.
+    fn carry(&self, command: &Command, given: &Env, state: &str, ran: &mut Ran) {
+        let Some((folder, env)) = environment::parse_state(state) else { return };
+        match self.guard.resolve_path(Path::new(folder)) {
+            Ok(path) if path.in_roots() => {
+                if path != command.cwd {
+                    ran.cwd = Some(path.as_path().to_path_buf());
+                }
+                *lock(&self.cwd) = path.as_path().to_path_buf();
+            }
+            _ => {
+                self.reset_cwd();
+                let root = self.guard.first_root().display();
+                ran.notes
+                    .push(format!("{folder} is outside the workspace: the next command starts in {root}"));
+            }
+        }
+        if env.is_empty() || command.verdict == Verdict::ReadOnly {
+            return;
+        }
+        if lock(&self.carried).take(given, &self.base, &env).is_err() {
+            ran.notes.push("the exported variables are too large to be kept for later commands".into());
+        }
+    }
+}
+
+fn failed(cwd: &WsPath, why: impl std::fmt::Display) -> WsError {
+    WsError::Io { path: cwd.to_string(), why: format!("the command could not be run: {why}") }
+}
+
+/// What is told of a command that has ended.
+pub(super) fn conclude(
+    ended: Ended,
+    collector: &Mutex<Collector>,
+    sandbox: &'static str,
+) -> Result<Ran, String> {
+    let Ended { report, timed_out, cancelled, took } = ended;
+    if let Some(why) = report.failed {
+        return Err(why);
+    }
+    let (output, spilled) = lock(collector).render();
+    let confined = !matches!(sandbox, "off" | "none");
+    let denied = if confined && !timed_out && !cancelled {
+        super::sandbox::denial(&report.exit, &output)
+    } else {
+        None
+    };
+    let mut notes = Vec::new();
+    if !report.survivors.is_empty() {
+        notes.push(format!("these processes could not be ended: {}", report.survivors.join(", ")));
+    }
+    Ok(Ran {
+        exit: report.exit,
+        output,
+        spilled,
+        timed_out,
+        cancelled,
+        took,
+        cwd: None,
+        sandbox,
+        denied,
+        leftovers: report.leftovers,
+        notes,
+        job: None,
+    })
+}
+
+fn find_shell() -> PathBuf {
+    let bash = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/opt/homebrew/bin/bash"];
+    let found = bash.iter().map(PathBuf::from).find(|p| p.is_file());
+    found.unwrap_or_else(|| "/bin/sh".into())
 }

@@ -50,7 +50,7 @@ pub enum HunkWhy {
         /// How often the line is there.
         times: usize,
     },
-    /// It has nothing but new lines and line numbers.
+    /// It has nothing but new lines, and is not the last hunk or has line numbers.
     NoContext,
     /// Its new lines cannot be indented as the file is.
     Outdented,
@@ -93,7 +93,8 @@ impl fmt::Display for HunkError {
                 "it has no context, and the line named by `@@` is in the file {times} times. Add context lines."
             )?,
             HunkWhy::NoContext => f.write_str(
-                "it has only new lines, and line numbers are not used to place them. Add a context line to insert at.",
+                "it has only new lines, which without context go to the end of the file, as the last hunk. To insert \
+                 elsewhere add a context line; line numbers are not used.",
             )?,
             HunkWhy::Outdented => f.write_str(
                 "it fits a place with another indentation, but its new lines cannot follow it. Send the lines with the \
@@ -119,7 +120,7 @@ pub(super) fn apply(path: &str, text: &Text, hunks: &[Hunk]) -> Result<Text, Hun
     let mut placed: Vec<Placed<'_>> = Vec::with_capacity(hunks.len());
     let mut place = Place { file: &file, content, taken: Vec::new(), cursor: 0, shared: 0 };
     for (i, hunk) in hunks.iter().enumerate() {
-        let found = place.find(hunk).map_err(|why| HunkError {
+        let found = place.find(hunk, i + 1 == hunks.len()).map_err(|why| HunkError {
             path: path.to_owned(),
             hunk: i + 1,
             of: hunks.len(),
@@ -129,8 +130,30 @@ pub(super) fn apply(path: &str, text: &Text, hunks: &[Hunk]) -> Result<Text, Hun
         place.advance(&found);
         placed.push(found);
     }
+    share_unit(&mut placed, &file);
     placed.sort_by_key(|p| p.at.start);
     Ok(text.with_content(rebuilt(text, &file, &placed)))
+}
+
+/// A change of unit that one hunk proves (tabs sent as spaces) holds for the new lines of those that leave it open.
+fn share_unit(placed: &mut [Placed<'_>], file: &[Line<'_>]) {
+    let mut units = placed.iter().filter_map(|p| p.rule.as_ref()).filter(|r| !r.is_shift());
+    let Some(unit) = units.next().cloned() else { return };
+    if !units.all(|other| *other == unit) {
+        return;
+    }
+    for hunk in placed.iter_mut().filter(|p| p.rule.is_none()) {
+        let same = |l: &&str| is_blank(l) || unit.map(indent(l)).as_deref() == Some(indent(l));
+        let open = file[hunk.at.clone()].iter().all(|l| same(&l.text));
+        let maps = |l: &HunkLine| l.kind != Kind::Add || unit.map(indent(&l.text)).is_some();
+        if open && hunk.lines.iter().all(maps) {
+            hunk.rule = Some(unit.clone());
+        }
+    }
+}
+
+fn telling(lines: &[HunkLine]) -> bool {
+    lines.iter().any(|l| l.kind == Kind::Add && l.text.trim().len() > 3)
 }
 
 struct Place<'f> {
@@ -152,25 +175,38 @@ impl<'f> Place<'f> {
         self.taken.push(changed);
     }
 
-    fn find<'h>(&self, hunk: &'h Hunk) -> Result<Placed<'h>, HunkWhy> {
+    fn find<'h>(&self, hunk: &'h Hunk, last: bool) -> Result<Placed<'h>, HunkWhy> {
         if hunk.lines.iter().all(|l| l.kind == Kind::Add) {
-            return self.insertion(hunk);
+            return self.insertion(hunk, last);
         }
         for level in [None, Some(Level::Exact), Some(Level::Trailing), Some(Level::Unicode)] {
-            for drop in 0..=hunk.loose {
-                let kept = &hunk.lines[..hunk.lines.len() - drop];
-                let old: Vec<_> = kept.iter().filter(|l| l.kind != Kind::Add).collect();
-                if old.is_empty() {
-                    continue;
-                }
-                let fits = self.fitting(&old, level);
-                if !fits.is_empty() {
-                    let start = self.choose(hunk, &fits, old.len())?;
-                    return Ok(self.placed(hunk, kept, start..start + old.len(), None));
-                }
+            let readings: Vec<_> = (0..=hunk.loose)
+                .map(|drop| &hunk.lines[..hunk.lines.len() - drop])
+                .map(|kept| (kept, kept.iter().filter(|l| l.kind != Kind::Add).collect::<Vec<_>>()))
+                .filter(|(_, old)| !old.is_empty())
+                .map(|(kept, old)| (kept, old.len(), self.fitting(&old, level)))
+                .filter(|(_, _, fits)| !fits.is_empty())
+                .collect();
+            // A place after the last hunk goes before one that is elsewhere.
+            let later = |(_, _, fits): &&(_, usize, Vec<usize>)| fits.iter().any(|at| *at >= self.cursor);
+            if let Some((kept, len, fits)) = readings.iter().find(later).or(readings.first()) {
+                let start = self.choose(hunk, fits, *len)?;
+                self.is_new(kept, start)?;
+                return Ok(self.placed(hunk, kept, start..start + len, None));
             }
         }
         self.reindented(hunk)?.ok_or_else(|| self.not_found(hunk))
+    }
+
+    /// Refuses a hunk that only adds lines which stand at its place already: it seems to be applied a second time.
+    fn is_new(&self, kept: &[HunkLine], start: usize) -> Result<(), HunkWhy> {
+        let stands =
+            |(i, line): (usize, &HunkLine)| self.file.get(start + i).is_some_and(|f| f.text == line.text);
+        let adds = kept.iter().all(|l| l.kind != Kind::Remove) && telling(kept);
+        if adds && kept.iter().enumerate().all(stands) {
+            return Err(HunkWhy::AlreadyThere { line: start + 1 });
+        }
+        Ok(())
     }
 
     fn placed<'h>(
@@ -261,10 +297,10 @@ impl<'f> Place<'f> {
         if equal.is_empty() { matching(&|line| line.starts_with(wanted.as_ref())) } else { equal }
     }
 
-    /// A hunk of new lines only.
-    fn insertion<'h>(&self, hunk: &'h Hunk) -> Result<Placed<'h>, HunkWhy> {
-        let at = if self.file.is_empty() || (hunk.anchors.is_empty() && (hunk.end_of_file || !hunk.numbered))
-        {
+    /// A hunk of new lines only. Without an anchor it goes to the end of the file, where only the last hunk can go.
+    fn insertion<'h>(&self, hunk: &'h Hunk, last: bool) -> Result<Placed<'h>, HunkWhy> {
+        let at_end = hunk.anchors.is_empty() && (hunk.end_of_file || (last && !hunk.numbered));
+        let at = if self.file.is_empty() || at_end {
             self.file.len()
         } else if hunk.anchors.is_empty() {
             return Err(HunkWhy::NoContext);
@@ -316,8 +352,7 @@ impl<'f> Place<'f> {
             side
         };
         let new = side(Kind::Remove);
-        let telling = kept.iter().any(|l| l.kind == Kind::Add && l.text.trim().len() > 3);
-        let there = if telling { whole_lines(self.file, &new, |f, s, _| f == s) } else { Vec::new() };
+        let there = if telling(kept) { whole_lines(self.file, &new, |f, s, _| f == s) } else { Vec::new() };
         match there.first() {
             Some(at) => HunkWhy::AlreadyThere { line: at + 1 },
             None => HunkWhy::NotFound { nearest: nearest(self.content, &side(Kind::Add).join("\n")) },

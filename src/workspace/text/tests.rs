@@ -170,10 +170,10 @@ proptest! {
     fn legacy_bytes_come_back(content in "[a-z äöüéèß№これ日本语한국ы\n]{1,60}", which in 0..10usize) {
         let names = ["windows-1252", "windows-1250", "windows-1251", "ISO-8859-2", "KOI8-R", "Shift_JIS", "EUC-JP", "GBK", "Big5", "EUC-KR"];
         let text = Text { encoding: legacy(names[which]), guessed: true, ..Text::new_utf8(content) };
-        if let Ok(bytes) = text.to_bytes() {
-            if let Ok(read) = Text::from_bytes(&bytes) {
-                prop_assert_eq!(read.to_bytes().unwrap(), bytes);
-            }
+        if let Ok(bytes) = text.to_bytes()
+            && let Ok(read) = Text::from_bytes(&bytes)
+        {
+            prop_assert_eq!(read.to_bytes().unwrap(), bytes);
         }
     }
 

@@ -90,7 +90,7 @@ impl Cx<'_> {
             let json = self.encode(key, &stored.entry)?;
             self.run(
                 "INSERT INTO entry (session, seq, at, sum, json) VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![key, expected, stored.at.0, checksum(&json), json],
+                params![key, expected, stored.at.0, checksum(expected, stored.at.0, &json), json],
             )?;
             match stored.entry {
                 Entry::Assistant { .. } => self.drop_draft(key)?,
@@ -117,7 +117,7 @@ impl Cx<'_> {
 
     /// The entry of a row, or why there is none.
     pub(super) fn decode(&self, raw: &Raw) -> Result<Result<Entry, GapKind>, StoreError> {
-        if checksum(&raw.json) != raw.sum {
+        if checksum(raw.seq, raw.at, &raw.json) != raw.sum {
             return Ok(Err(GapKind::Damaged));
         }
         let text = blobs::unfold(&raw.json, |id| {

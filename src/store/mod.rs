@@ -269,9 +269,10 @@ fn file_name(id: &SessionId) -> String {
     if plain { id.to_owned() } else { format!("x-{}", BlobId::of(id.as_bytes())) }
 }
 
-/// The first 8 bytes of the SHA-256: tells a damaged row from an intact one.
-fn checksum(text: &str) -> i64 {
-    let digest = Sha256::digest(text.as_bytes());
+/// The first 8 bytes of the SHA-256 over number, time and text: tells a damaged row from an intact one.
+fn checksum(seq: i64, at: i64, text: &str) -> i64 {
+    let hash = Sha256::new().chain_update(seq.to_le_bytes()).chain_update(at.to_le_bytes());
+    let digest = hash.chain_update(text.as_bytes()).finalize();
     let mut first = [0; 8];
     first.copy_from_slice(&digest[..8]);
     i64::from_le_bytes(first)

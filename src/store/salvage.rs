@@ -102,7 +102,7 @@ fn keep(copy: &Connection, rowid: i64, record: Vec<Value>) -> rusqlite::Result<b
     };
     match &record[..] {
         [Null, Integer(session), Integer(seq), Integer(at), Integer(sum), Text(json)]
-            if checksum(json) == *sum =>
+            if checksum(*seq, *at, json) == *sum =>
         {
             insert(
                 "INSERT OR IGNORE INTO entry (session, seq, at, sum, json) VALUES (?1, ?2, ?3, ?4, ?5)",

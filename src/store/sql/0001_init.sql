@@ -24,7 +24,7 @@ CREATE TABLE entry (
   session INTEGER NOT NULL,
   seq     INTEGER NOT NULL,
   at      INTEGER NOT NULL,
-  sum     INTEGER NOT NULL,                    -- the first 8 bytes of the SHA-256 of json
+  sum     INTEGER NOT NULL,                    -- the first 8 bytes of the SHA-256 of seq, at and json
   json    TEXT    NOT NULL,
   UNIQUE (session, seq)
 ) STRICT;

@@ -136,7 +136,7 @@ fn a_fork_has_the_prefix_and_goes_its_own_way() {
         .raw()
         .execute(
             "UPDATE entry SET json = ?1, sum = ?2 WHERE seq = 3",
-            rusqlite::params![future, checksum(future)],
+            rusqlite::params![future, checksum(3, 1_003, future)],
         )
         .unwrap();
     let child = SessionHead {

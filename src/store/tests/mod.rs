@@ -3,6 +3,7 @@ mod basics;
 mod blobs;
 mod damage;
 mod files;
+mod kill;
 mod lists;
 mod props;
 mod search;

@@ -17,6 +17,7 @@ mod erased;
 pub(crate) mod fake;
 mod glob;
 mod grep;
+mod jobs;
 mod list;
 mod nearest;
 pub mod patch;
@@ -156,6 +157,7 @@ pub fn builtin() -> Tools {
         erase(glob::Glob),
         erase(grep::Grep),
         erase(terminal::Terminal),
+        erase(jobs::Jobs),
         erase(todo::Todo),
     ]
 }

@@ -30,6 +30,9 @@ pub struct Args {
     /// The folder to run it in: absolute, or relative to the session's folder.
     #[serde(alias = "workdir", alias = "working_directory")]
     cwd: Option<String>,
+    /// Let it go on in the background, e.g. a server: gives its first output and its number for `jobs`. No time-out. Default false.
+    #[serde(default, alias = "run_in_background")]
+    background: bool,
 }
 
 impl Args {
@@ -73,6 +76,7 @@ impl Tool for Terminal {
             Ok(shown) if shown != "." => format!(" in {}", display::one_line(&shown, 60)),
             _ => String::new(),
         };
+        let place = if args.background { format!("{place} in the background") } else { place };
         let room = display::TITLE - place.chars().count() - "Run ``".len();
         format!("Run `{}`{place}", display::one_line(&args.command, room))
     }
@@ -92,7 +96,7 @@ impl Tool for Terminal {
             return Err(ToolError::BadArguments("`command` holds a NUL character".into()));
         }
         let cwd = args.folder(ws)?;
-        Ok(judge::effects(&args.command, cwd, args.timeout(), ws))
+        Ok(judge::effects(&args.command, cwd, args.timeout(), args.background, ws))
     }
 
     async fn run(&self, args: Args, effects: Effects, cx: Cx<'_>) -> Result<Output, ToolError> {
@@ -103,16 +107,13 @@ impl Tool for Terminal {
             cx.workspace.dirty().iter().map(|(p, _)| display::path(cx.workspace, p)).collect();
         let sink = Arc::new(Live(cx.progress.clone()));
         let ran = cx.workspace.run(command, sink, cx.cancel.clone()).await?;
-        if cx.cancel.is_cancelled() {
-            return Err(ToolError::Cancelled);
-        }
         let shown = Shown::Terminal {
             id: cx.call.id.to_string(),
             output: ran.output.clone(),
-            exit: Some(ran.exit.clone()),
+            exit: ran.job.is_none().then(|| ran.exit.clone()),
             cwd: Some(command.cwd.as_path().to_owned()),
         };
-        let failed = ran.exit.code != Some(0) || ran.timed_out || ran.cancelled;
+        let failed = (ran.job.is_none() && ran.exit.code != Some(0)) || ran.timed_out || ran.cancelled;
         let text = told(&args, command, &ran, &unsaved, cx.workspace);
         Ok(Output { shown: vec![shown], failed, ..Output::text(text) })
     }
@@ -133,7 +134,7 @@ fn told(args: &Args, command: &Command, ran: &Ran, unsaved: &[String], ws: &dyn 
         output => output.to_owned(),
     };
     let _ = write!(out, "\n\n[{}, {}", ended(command, ran), display::duration(ran.took));
-    if !matches!(ran.sandbox, "" | "none") {
+    if !matches!(ran.sandbox, "" | "none" | "off") {
         let _ = write!(out, ", sandbox {}", ran.sandbox);
     }
     out.push(']');
@@ -166,6 +167,9 @@ fn told(args: &Args, command: &Command, ran: &Ran, unsaved: &[String], ws: &dyn 
 }
 
 fn ended(command: &Command, ran: &Ran) -> String {
+    if let Some(job) = ran.job {
+        return format!("goes on in the background as job {job}: `jobs` reads its output and stops it");
+    }
     if ran.timed_out {
         let limit = display::duration(command.timeout);
         return format!("timed out after {limit} and was killed with everything it started");

@@ -96,7 +96,7 @@ pub trait Reader: Send + Sync {
     fn roots(&self) -> &[std::path::PathBuf];
     /// The folder that a command starts in (carried from command to command).
     fn cwd(&self) -> std::path::PathBuf;
-    /// The `PATH` that a command will see, exports carried from earlier commands included.
+    /// The `PATH` of a command that runs unasked: the session's own. Exports of earlier commands do not reach those.
     fn search_path(&self) -> std::ffi::OsString {
         std::env::var_os("PATH").unwrap_or_default()
     }

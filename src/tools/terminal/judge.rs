@@ -11,7 +11,13 @@ use std::{
 };
 
 /// The effects of a command: itself with its verdict, and the files outside the roots or with secrets that it names.
-pub(super) fn effects(text: &str, cwd: WsPath, timeout: Duration, ws: &dyn Reader) -> Effects {
+pub(super) fn effects(
+    text: &str,
+    cwd: WsPath,
+    timeout: Duration,
+    background: bool,
+    ws: &dyn Reader,
+) -> Effects {
     let path = ws.search_path();
     let home = std::env::home_dir();
     let found = assess(
@@ -36,8 +42,7 @@ pub(super) fn effects(text: &str, cwd: WsPath, timeout: Duration, ws: &dyn Reade
         }
     }
     let (prefix, leaves) = (found.prefix, found.leaves);
-    let command =
-        Command { text: text.to_owned(), cwd, timeout, verdict, why, prefix, leaves, background: false };
+    let command = Command { text: text.to_owned(), cwd, timeout, verdict, why, prefix, leaves, background };
     Effects { reads, runs: Some(command), ..Effects::default() }
 }
 
@@ -73,7 +78,7 @@ mod tests {
     fn reading_is_told_from_changing() {
         let ws = Fake::new();
         ws.file("a.txt", "");
-        let of = |text: &str| effects(text, ws.resolve(".").unwrap(), Duration::from_secs(1), &ws);
+        let of = |text: &str| effects(text, ws.resolve(".").unwrap(), Duration::from_secs(1), false, &ws);
         let verdict = |text: &str| of(text).runs.unwrap().verdict;
         assert_eq!(verdict("cat a.txt"), Verdict::ReadOnly);
         assert_eq!(verdict("cargo test"), Verdict::Ask);

@@ -46,6 +46,14 @@ async fn the_result_says_how_it_ended() {
         assert_eq!((output.text.as_str(), output.failed), (want, failed));
         assert!(matches!(&output.shown[..], [Shown::Terminal { id, exit: Some(_), .. }] if id == "t_1"));
     }
+    ws.results.lock().unwrap().push_back(Ran { job: Some(3), exit: Exit::default(), ..exits(0, "up\n") });
+    let output = ws.call(&*tool(), json!({"command": "serve", "background": true})).await.unwrap();
+    assert_eq!(
+        output.text,
+        "up\n\n[goes on in the background as job 3: `jobs` reads its output and stops it, 1.5 s]"
+    );
+    assert!(!output.failed && ws.ran.lock().unwrap().last().unwrap().background);
+    assert!(matches!(&output.shown[..], [Shown::Terminal { exit: None, .. }]));
     ws.buffers.lock().unwrap().insert(ws.root().join("a.txt"), "unsaved\n".into());
     let text = ws.call(&*tool(), json!({"command": "cat a.txt"})).await.unwrap().text;
     assert!(text.ends_with("[the command did not see unsaved changes in the editor: a.txt]"), "{text}");

@@ -158,6 +158,10 @@ impl Reader for SessionWorkspace {
         self.shell.cwd()
     }
 
+    fn search_path(&self) -> std::ffi::OsString {
+        self.shell.search_path()
+    }
+
     fn dirty(&self) -> Vec<(WsPath, Text)> {
         self.seen.dirty()
     }

@@ -119,6 +119,11 @@ impl Shell {
         lock(&self.cwd).clone()
     }
 
+    /// The `PATH` of a command that runs unasked.
+    pub(super) fn search_path(&self) -> std::ffi::OsString {
+        self.base.get(std::ffi::OsStr::new("PATH")).cloned().unwrap_or_default()
+    }
+
     pub(super) fn jobs(&self) -> &Jobs {
         &self.jobs
     }

@@ -325,3 +325,57 @@ async fn jobs_are_listed_read_and_stopped() {
     p.ws.close().await;
     assert!(!alive(p.pid("c")));
 }
+
+fn confined(mode: sandbox::Mode) -> Place {
+    place_with(|settings, _| {
+        settings.sandbox = mode;
+        settings.network_approved = false;
+    })
+}
+
+/// In whatever backend works on this machine; where none does there is nothing to test, and that is printed.
+#[tokio::test]
+async fn the_sandbox_keeps_writes_in_the_workspace() {
+    let backend = sandbox::probe(Path::new(BIN));
+    if *backend == sandbox::Backend::None {
+        eprintln!("skipped: no sandbox works on this machine");
+        return;
+    }
+    let p = confined(sandbox::Mode::WorkspaceWrite);
+    std::os::unix::fs::symlink(p.root.join(".."), p.root.join("up")).unwrap();
+    let ran =
+        p.sh("echo in >a && cat a && mktemp >/dev/null && echo x >/dev/null && cd sub && export E=1").await;
+    assert_eq!((ran.exit.code, &*ran.output, ran.sandbox), (Some(0), "in\n", backend.name()));
+    assert_eq!(ran.cwd.as_deref(), Some(&*p.root.join("sub")), "the last state comes through");
+    assert_eq!(ran.denied, None);
+    for out in ["echo x >../../out", "echo x >../up/out", "ln -s ../.. l; echo x >l/out", "mv ../a ../../out"]
+    {
+        let ran = p.sh(out).await;
+        assert_ne!(ran.exit.code, Some(0), "{out}");
+        assert!(ran.denied.is_some(), "{out}: {}", ran.output);
+        assert!(!p.root.join("../out").exists());
+    }
+    let ran =
+        p.sh("exec 2>&1; (exec 3<>/dev/tcp/127.0.0.1/9) || (exec 3<>/dev/udp/127.0.0.1/9) || exit 5").await;
+    assert_eq!(ran.exit.code, Some(5), "{}", ran.output);
+    // What runs unasked writes nothing at all.
+    let mut command = p.command("echo x >b; echo $?");
+    command.verdict = Verdict::ReadOnly;
+    let ran = p.ws.run(&command, Arc::new(Seen::default()), CancellationToken::new()).await.unwrap();
+    assert!(ran.output.ends_with("1\n") && !p.root.join("sub/b").exists(), "{}", ran.output);
+    // Everything it starts ends with it, also out of there.
+    p.sh("setsid sleep 1000 & echo $! >c; until [ -s c ]; do :; done").await;
+    assert!(!alive(p.pid("sub/c")));
+}
+
+#[tokio::test]
+async fn read_only_writes_to_its_temporary_folder_alone() {
+    if *sandbox::probe(Path::new(BIN)) == sandbox::Backend::None {
+        eprintln!("skipped: no sandbox works on this machine");
+        return;
+    }
+    let p = confined(sandbox::Mode::ReadOnly);
+    let ran = p.sh("echo x >$TMPDIR/t && cat $TMPDIR/t; echo x >a; echo end").await;
+    assert!(ran.output.starts_with("x\n") && ran.output.ends_with("end\n"), "{}", ran.output);
+    assert!(!p.root.join("a").exists());
+}

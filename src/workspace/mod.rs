@@ -5,6 +5,8 @@
 mod apply;
 mod disk;
 mod editor;
+#[cfg(test)]
+mod fake;
 mod freshness;
 pub mod guard;
 pub mod jobs;

@@ -57,74 +57,81 @@ fn in_proc(path: &str) -> bool {
     })
 }
 
+const SECRET_NAMES: &[&str] = &[
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".my.cnf",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".htpasswd",
+    ".dockercfg",
+    ".dockerconfigjson",
+    "credentials",
+    "credentials.json",
+    "credentials.toml",
+    "credentials.yml",
+    "credentials.yaml",
+    "secrets.json",
+    "secrets.toml",
+    "secrets.yml",
+    "secrets.yaml",
+    "secret.json",
+    "secret.yml",
+    "secret.yaml",
+    "token.json",
+    "tokens.json",
+    "auth.json",
+    "kubeconfig",
+    "master.key",
+    "shadow",
+    "gshadow",
+    "sudoers",
+    ".vault-token",
+    ".s3cfg",
+    ".boto",
+    "application_default_credentials.json",
+    ".envrc",
+    ".bash_history",
+    ".zsh_history",
+    ".psql_history",
+    ".mysql_history",
+    ".python_history",
+    "terraform.tfvars",
+];
+
+const SECRET_ENDS: &[&str] = &[
+    ".pem",
+    ".key",
+    ".p12",
+    ".pfx",
+    ".jks",
+    ".keystore",
+    ".kdbx",
+    ".ppk",
+    ".ovpn",
+    ".asc",
+    ".gpg",
+    ".tfstate",
+    ".tfstate.backup",
+    ".age",
+];
+
+const SAMPLE_ENDS: &[&str] = &["example", "sample", "template", "dist", "defaults", "schema"];
+
 fn name_is_secret(name: &str) -> bool {
-    const EXACT: &[&str] = &[
-        ".netrc",
-        "_netrc",
-        ".pgpass",
-        ".my.cnf",
-        ".npmrc",
-        ".pypirc",
-        ".git-credentials",
-        ".htpasswd",
-        ".dockercfg",
-        ".dockerconfigjson",
-        "credentials",
-        "credentials.json",
-        "credentials.toml",
-        "credentials.yml",
-        "credentials.yaml",
-        "secrets.json",
-        "secrets.toml",
-        "secrets.yml",
-        "secrets.yaml",
-        "secret.json",
-        "secret.yml",
-        "secret.yaml",
-        "token.json",
-        "tokens.json",
-        "auth.json",
-        "kubeconfig",
-        "master.key",
-        "shadow",
-        "gshadow",
-        "sudoers",
-        ".vault-token",
-        ".s3cfg",
-        ".boto",
-        "application_default_credentials.json",
-        ".envrc",
-        ".bash_history",
-        ".zsh_history",
-        ".psql_history",
-        ".mysql_history",
-        ".python_history",
-        "terraform.tfvars",
-    ];
-    const ENDS: &[&str] = &[
-        ".pem",
-        ".key",
-        ".p12",
-        ".pfx",
-        ".jks",
-        ".keystore",
-        ".kdbx",
-        ".ppk",
-        ".ovpn",
-        ".asc",
-        ".gpg",
-        ".tfstate",
-        ".tfstate.backup",
-        ".age",
-    ];
-    const SAMPLES: &[&str] = &["example", "sample", "template", "dist", "defaults", "schema"];
     let env = name == ".env" || name == "env.local" || name.starts_with(".env.") || name.ends_with(".env");
-    let sample = name.rsplit('.').next().is_some_and(|e| SAMPLES.contains(&e));
+    let sample = name.rsplit('.').next().is_some_and(|e| SAMPLE_ENDS.contains(&e));
     let key = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"].iter().any(|k| name.starts_with(k))
         && !name.ends_with(".pub");
     let account =
         name.ends_with(".json") && (name.contains("service-account") || name.contains("service_account"));
-    env && !sample || key || account || EXACT.contains(&name) || ENDS.iter().any(|e| name.ends_with(e))
+    env && !sample
+        || key
+        || account
+        || SECRET_NAMES.contains(&name)
+        || SECRET_ENDS.iter().any(|e| name.ends_with(e))
 }
 
 /// Whether a pattern of file names was made for secret ones (`.e*`, `id_*`, `*.pem`).
@@ -140,73 +147,76 @@ pub(super) fn secret_glob(text: &str) -> bool {
         || secret_like(Path::new(&plain))
 }
 
+const STARTUP_FILES: &[&str] = &[
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zprofile",
+    ".zshenv",
+    ".zlogin",
+    ".zlogout",
+    ".inputrc",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".kshrc",
+    "config.fish",
+    ".xinitrc",
+    ".xprofile",
+    ".envrc",
+    ".vimrc",
+    "init.vim",
+    ".emacs",
+    ".tmux.conf",
+    ".screenrc",
+];
+
+const TOOL_SETTINGS: &[&str] = &[
+    ".gitconfig",
+    ".gitmodules",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".mcp.json",
+    "authorized_keys",
+    "known_hosts",
+    "pip.conf",
+    ".netrc",
+];
+
+const RUN_LATER: &[(&str, &str)] = &[
+    (".ssh", "it holds keys"),
+    (".gnupg", "it holds keys"),
+    (".aws", "it holds keys"),
+    (".kube", "it holds keys"),
+    (".vscode", "the editor runs what stands there"),
+    (".idea", "the editor runs what stands there"),
+    (".zed", "the editor runs what stands there"),
+    (".fleet", "the editor runs what stands there"),
+    (".devcontainer", "the editor runs what stands there"),
+    (".claude", "an agent obeys what stands there"),
+    (".codex", "an agent obeys what stands there"),
+    (".cursor", "an agent obeys what stands there"),
+    (".gemini", "an agent obeys what stands there"),
+    (".windsurf", "an agent obeys what stands there"),
+    (".hermes", "an agent obeys what stands there"),
+    (".hermes-editor", "an agent obeys what stands there"),
+    (".husky", "git runs what stands there"),
+    ("autostart", "it is run at login"),
+    ("launchagents", "it is run at login"),
+    ("launchdaemons", "it is run at login"),
+];
+
 /// Why writing there plants something that runs later, or changes the system; `None` for an ordinary file.
 pub(super) fn protected(path: &Path, roots: &[PathBuf]) -> Option<&'static str> {
     let lower = path.to_string_lossy().to_lowercase();
     let parts: Vec<&str> = lower.split('/').filter(|p| !p.is_empty()).collect();
     let name = *parts.last()?;
-    const SHELL: &[&str] = &[
-        ".bashrc",
-        ".bash_profile",
-        ".bash_login",
-        ".bash_logout",
-        ".bash_aliases",
-        ".profile",
-        ".zshrc",
-        ".zprofile",
-        ".zshenv",
-        ".zlogin",
-        ".zlogout",
-        ".inputrc",
-        ".cshrc",
-        ".tcshrc",
-        ".login",
-        ".kshrc",
-        "config.fish",
-        ".xinitrc",
-        ".xprofile",
-        ".envrc",
-        ".vimrc",
-        "init.vim",
-        ".emacs",
-        ".tmux.conf",
-        ".screenrc",
-    ];
-    const TOOLS: &[&str] = &[
-        ".gitconfig",
-        ".gitmodules",
-        ".npmrc",
-        ".yarnrc",
-        ".yarnrc.yml",
-        ".pypirc",
-        ".mcp.json",
-        "authorized_keys",
-        "known_hosts",
-        "pip.conf",
-        ".netrc",
-    ];
-    const FOLDERS: &[(&str, &str)] = &[
-        (".ssh", "it holds keys"),
-        (".gnupg", "it holds keys"),
-        (".aws", "it holds keys"),
-        (".kube", "it holds keys"),
-        (".vscode", "the editor runs what stands there"),
-        (".idea", "the editor runs what stands there"),
-        (".zed", "the editor runs what stands there"),
-        (".fleet", "the editor runs what stands there"),
-        (".devcontainer", "the editor runs what stands there"),
-        (".claude", "an agent obeys what stands there"),
-        (".codex", "an agent obeys what stands there"),
-        (".cursor", "an agent obeys what stands there"),
-        (".gemini", "an agent obeys what stands there"),
-        (".windsurf", "an agent obeys what stands there"),
-        (".hermes", "an agent obeys what stands there"),
-        (".hermes-editor", "an agent obeys what stands there"),
-        (".husky", "git runs what stands there"),
-        ("autostart", "it is run at login"),
-        ("launchagents", "it is run at login"),
-        ("launchdaemons", "it is run at login"),
-    ];
     let git = parts.iter().position(|p| *p == ".git").map(|i| &parts[i + 1..]);
     let in_git =
         git.is_some_and(|rest| rest.is_empty() || ["hooks", "config", "info", "modules"].contains(&rest[0]));
@@ -214,10 +224,10 @@ pub(super) fn protected(path: &Path, roots: &[PathBuf]) -> Option<&'static str> 
     let systemd = parts.windows(2).any(|w| w[0] == "systemd" && ["user", "system"].contains(&w[1]));
     let system =
         ["/etc/", "/usr/", "/bin/", "/sbin/", "/lib", "/boot/", "/sys/", "/proc/", "/var/spool/", "/system/"];
-    if SHELL.contains(&name) {
+    if STARTUP_FILES.contains(&name) {
         return Some("a shell or an editor runs it at start");
     }
-    if TOOLS.contains(&name) || cargo {
+    if TOOL_SETTINGS.contains(&name) || cargo {
         return Some("a tool takes its settings from there");
     }
     if in_git {
@@ -240,5 +250,5 @@ pub(super) fn protected(path: &Path, roots: &[PathBuf]) -> Option<&'static str> 
         return Some("it belongs to the system");
     }
     let folders = parts.split_last().map_or(&[][..], |(_, f)| f);
-    FOLDERS.iter().find(|(f, _)| folders.contains(f)).map(|(_, why)| *why)
+    RUN_LATER.iter().find(|(f, _)| folders.contains(f)).map(|(_, why)| *why)
 }

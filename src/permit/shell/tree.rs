@@ -83,44 +83,49 @@ enum Kind {
     Unknown,
 }
 
+/// Nodes whose meaning is all in their words.
+const PLAIN: &[&str] = &[
+    "program",
+    "list",
+    "pipeline",
+    "command",
+    "command_name",
+    "word",
+    "string",
+    "string_content",
+    "raw_string",
+    "ansi_c_string",
+    "concatenation",
+    "number",
+    "redirected_statement",
+    "file_redirect",
+    "file_descriptor",
+    "heredoc_redirect",
+    "heredoc_start",
+    "heredoc_body",
+    "heredoc_content",
+    "heredoc_end",
+    "herestring_redirect",
+    "subshell",
+    "negated_command",
+    "test_command",
+    "unary_expression",
+    "binary_expression",
+    "test_operator",
+    "parenthesized_expression",
+    "comment",
+    "compound_statement",
+    "if_statement",
+    "elif_clause",
+    "else_clause",
+];
+
 fn kind(node: &Node<'_>) -> Kind {
     if !node.is_named() {
         return Kind::Plain;
     }
     match node.kind() {
-        "program"
-        | "list"
-        | "pipeline"
-        | "command"
-        | "command_name"
-        | "word"
-        | "string"
-        | "string_content"
-        | "raw_string"
-        | "ansi_c_string"
-        | "concatenation"
-        | "number"
-        | "redirected_statement"
-        | "file_redirect"
-        | "file_descriptor"
-        | "heredoc_redirect"
-        | "heredoc_start"
-        | "heredoc_body"
-        | "heredoc_content"
-        | "heredoc_end"
-        | "herestring_redirect"
-        | "subshell"
-        | "negated_command"
-        | "test_command"
-        | "unary_expression"
-        | "binary_expression"
-        | "test_operator"
-        | "parenthesized_expression"
-        | "comment"
-        | "compound_statement"
-        | "if_statement"
-        | "elif_clause"
-        | "else_clause" => Kind::Plain,
+        known if PLAIN.contains(&known) => Kind::Plain,
         // `$?` is a number; every other name in an expansion is live.
         "simple_expansion" if node.child(1).is_some_and(|n| n.kind() == "special_variable_name") => {
             Kind::Plain

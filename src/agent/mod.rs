@@ -1,2 +1,20 @@
 //! The agent: sessions, their turns, and the projections of their logs.
 pub mod port;
+pub mod line;
+pub mod journal;
+pub mod session;
+pub mod turn;
+pub mod call;
+pub mod context;
+pub mod view;
+
+mod ask;
+mod bound;
+mod coalesce;
+mod hunks;
+mod live;
+mod preview;
+pub mod prompt;
+mod repeat;
+mod reply;
+mod retrying;

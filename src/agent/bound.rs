@@ -1,0 +1,20 @@
+//! Tool results are bounded; what does not fit is spilled to the session folder, where `read` finds it.
+use crate::{id::CallId, workspace::Workspace};
+
+/// Bounds the text of a result to about `limit` bytes: its head and its tail, with a line between that says how much
+/// is left out and where the whole is.
+pub async fn bound(workspace: &dyn Workspace, call: &CallId, text: String, limit: usize) -> String {
+    if text.len() <= limit {
+        return text;
+    }
+    let head_end = text.floor_char_boundary(limit * 2 / 3);
+    let head_end = text[..head_end].rfind('\n').map_or(head_end, |i| i + 1);
+    let tail_start = text.ceil_char_boundary(text.len() - limit / 4);
+    let tail_start = text[tail_start..].find('\n').map_or(tail_start, |i| tail_start + i + 1).max(head_end);
+    let left_out = tail_start - head_end;
+    let whole = match workspace.spill(&format!("{call}.txt"), &text).await {
+        Ok(path) => format!("the whole result is in {}: `read` it with `offset` and `limit`", path.display()),
+        Err(e) => format!("the whole result could not be saved: {e}"),
+    };
+    format!("{}\n[… {left_out} bytes left out here; {whole} …]\n{}", &text[..head_end], &text[tail_start..])
+}

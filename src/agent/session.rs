@@ -1,0 +1,156 @@
+//! A session: its log, settings, workspace and tools, and the line of those who want to change it.
+use super::{
+    journal::{Journal, Keep},
+    line::Line,
+};
+use crate::{
+    id::SessionId,
+    log::Settings,
+    model::{ModelError, ModelInfo, Provider},
+    permit::Grants,
+    tools::Tools,
+    workspace::Workspace,
+};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// The models that a session can use.
+pub trait Models: Send + Sync {
+    /// The provider behind `provider/model`; `None`: the default one.
+    fn provider(&self, model: Option<&str>) -> Result<Arc<dyn Provider>, ModelError>;
+    /// What can be chosen; never waits.
+    fn choices(&self) -> Vec<ModelInfo>;
+    /// The default's id, if there is one.
+    fn default_id(&self) -> Option<String>;
+}
+
+/// Bounds of a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Model requests of one turn before the last word.
+    pub iterations: u32,
+    /// Bytes of one tool result that the model reads; the rest is spilled.
+    pub result_bytes: usize,
+    /// How long failing requests are tried again before the first delta.
+    pub retry_budget: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { iterations: 90, result_bytes: 32 * 1024, retry_budget: Duration::from_secs(20) }
+    }
+}
+
+/// What stays the same while a session is open, plus what may be changed from outside its turn.
+pub struct Session {
+    pub id: SessionId,
+    /// The folder as the client named it.
+    pub cwd: PathBuf,
+    pub workspace: Arc<dyn Workspace>,
+    pub tools: Tools,
+    pub models: Arc<dyn Models>,
+    pub keep: Arc<dyn Keep>,
+    pub limits: Limits,
+    /// What the client or the user adds to the system prompt.
+    pub instructions: Vec<Instruction>,
+    settings: watch::Sender<Settings>,
+    grants: Mutex<Grants>,
+    /// The conversation. Only who holds the line's turnstile locks it, so it never waits.
+    journal: tokio::sync::Mutex<Journal>,
+    pub line: Line,
+    prompts: Mutex<Vec<(u64, CancellationToken)>>,
+}
+
+/// A text that joins the system prompt, and where it is from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instruction {
+    /// A file's path, or `editor`.
+    pub source: String,
+    pub text: String,
+    /// Replaces the identity part instead of joining it (ACP `systemPrompt` with mode `override`).
+    pub replaces: bool,
+}
+
+/// The parts of a new [`Session`].
+pub struct Parts {
+    pub id: SessionId,
+    pub cwd: PathBuf,
+    pub workspace: Arc<dyn Workspace>,
+    pub tools: Tools,
+    pub models: Arc<dyn Models>,
+    pub keep: Arc<dyn Keep>,
+    pub limits: Limits,
+    pub instructions: Vec<Instruction>,
+    pub settings: Settings,
+    pub grants: Grants,
+    pub journal: Journal,
+    pub line: Line,
+}
+
+impl Session {
+    pub fn new(parts: Parts) -> Self {
+        Session {
+            id: parts.id,
+            cwd: parts.cwd,
+            workspace: parts.workspace,
+            tools: parts.tools,
+            models: parts.models,
+            keep: parts.keep,
+            limits: parts.limits,
+            instructions: parts.instructions,
+            settings: watch::Sender::new(parts.settings),
+            grants: Mutex::new(parts.grants),
+            journal: tokio::sync::Mutex::new(parts.journal),
+            line: parts.line,
+            prompts: Mutex::default(),
+        }
+    }
+
+    pub fn settings(&self) -> Settings {
+        self.settings.borrow().clone()
+    }
+
+    /// Changes the settings; they are read at the turn's next step. Whether anything changed.
+    pub fn set(&self, change: impl FnOnce(&mut Settings)) -> bool {
+        self.settings.send_if_modified(|settings| {
+            let before = settings.clone();
+            change(settings);
+            *settings != before
+        })
+    }
+
+    pub fn grants(&self) -> Grants {
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn grant(&self, grant: crate::permit::Grant) {
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner).add(grant);
+    }
+
+    /// The conversation; for the holder of the line's turnstile.
+    pub async fn journal(&self) -> tokio::sync::MutexGuard<'_, Journal> {
+        self.journal.lock().await
+    }
+
+    /// Registers a prompt that was admitted, so that a cancel finds it before it runs.
+    pub fn admit(&self, serial: u64, token: CancellationToken) {
+        self.prompts.lock().unwrap_or_else(PoisonError::into_inner).push((serial, token));
+    }
+
+    /// The prompt has its answer.
+    pub fn dismiss(&self, serial: u64) {
+        self.prompts.lock().unwrap_or_else(PoisonError::into_inner).retain(|(s, _)| *s != serial);
+    }
+
+    /// Cancels the running prompt and all that were admitted before now.
+    pub fn cancel(&self) {
+        for (_, token) in self.prompts.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            token.cancel();
+        }
+    }
+}

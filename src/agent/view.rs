@@ -1,0 +1,72 @@
+//! The editor's view: the other projection of the log. What a person sees after a restart is what they saw live.
+use super::port::{CallOpened, CallStatus, Update};
+use crate::log::{Block, Call, Card, Entry, Outcome, Shown, Stored};
+use std::collections::HashMap;
+
+/// What a call without a result is shown as: it was running when the process ended.
+pub const INTERRUPTED: &str = "Interrupted: the agent ended before this was done.";
+
+/// The whole conversation as updates, one per stored message, card or plan, in order.
+pub fn replay(entries: &[Stored]) -> Vec<Update> {
+    let results: HashMap<&str, (&Outcome, &Card)> = entries
+        .iter()
+        .filter_map(|s| match &s.entry {
+            Entry::Result { call, outcome, card, .. } => Some((call.as_str(), (outcome, card))),
+            _ => None,
+        })
+        .collect();
+    let mut out = Vec::new();
+    for stored in entries {
+        match &stored.entry {
+            Entry::User { id, parts, .. } => out.push(Update::User { id: id.clone(), parts: parts.clone() }),
+            Entry::Steer { id, text } => out.push(Update::User {
+                id: id.clone(),
+                parts: vec![crate::log::Part::Text { text: text.clone() }],
+            }),
+            Entry::Assistant { id, blocks, interrupted, .. } => {
+                for block in blocks {
+                    out.extend(self::block(id, block, *interrupted, &results));
+                }
+            }
+            Entry::Plan { items } => out.push(Update::Plan(items.clone())),
+            Entry::Notice { id, severity, title, text } => out.push(Update::Notice {
+                id: id.clone(),
+                severity: *severity,
+                title: title.clone(),
+                text: text.clone(),
+            }),
+            _ => {}
+        }
+    }
+    out
+}
+
+fn block(
+    id: &crate::id::MessageId,
+    block: &Block,
+    interrupted: bool,
+    results: &HashMap<&str, (&Outcome, &Card)>,
+) -> Option<Update> {
+    match block {
+        Block::Text { text } if text.is_empty() => None,
+        Block::Text { text } => Some(Update::Text { id: id.clone(), text: text.clone() }),
+        Block::Thinking { text, .. } if text.is_empty() => None,
+        Block::Thinking { id, text, .. } => Some(Update::Thought { id: id.clone(), text: text.clone() }),
+        Block::Call(_) if interrupted => None,
+        Block::Call(call) => Some(Update::Call(Box::new(card(call, results.get(call.id.as_str()).copied())))),
+    }
+}
+
+/// A call's card as it ended.
+fn card(call: &Call, result: Option<(&Outcome, &Card)>) -> CallOpened {
+    let raw_input = serde_json::from_str(&call.args).unwrap_or_default();
+    let (status, card) = match result {
+        Some((Outcome::Ok, card)) => (CallStatus::Completed, card.clone()),
+        Some((_, card)) => (CallStatus::Failed, card.clone()),
+        None => {
+            let shown = vec![Shown::Text { text: INTERRUPTED.into() }];
+            (CallStatus::Failed, Card { title: call.name.clone(), shown, ..Card::default() })
+        }
+    };
+    CallOpened { id: call.id.clone(), name: call.name.clone(), card, raw_input, status }
+}

@@ -2,7 +2,7 @@
 use crate::{
     clock::Millis,
     id::{MessageId, SessionId},
-    log::{Block, Entry, Stored},
+    log::{Block, Entry, Settings, Stored},
     permit::Grant,
 };
 use async_trait::async_trait;
@@ -17,8 +17,10 @@ pub trait Keep: Send + Sync {
     fn draft(&self, session: &SessionId, id: &MessageId, text: &str, thinking: &str);
     /// Remembers a permission for the session's project.
     async fn grant(&self, session: &SessionId, grant: Grant) -> Result<(), KeepError>;
-    /// The session's title, once there is one.
+    /// The session's title, once there is one. Never waits.
     fn title(&self, session: &SessionId, title: &str);
+    /// What is chosen for the session now. Never waits.
+    fn settings(&self, session: &SessionId, settings: &Settings);
 }
 
 /// The store would not take it: a full disk, a lost file. The turn ends; what was kept before stays.

@@ -3,6 +3,7 @@ pub mod port;
 pub mod line;
 pub mod journal;
 pub mod session;
+pub mod slot;
 pub mod turn;
 pub mod call;
 pub mod context;

@@ -1,8 +1,5 @@
-//! A session: its log, settings, workspace and tools, and the line of those who want to change it.
-use super::{
-    journal::{Journal, Keep},
-    line::Line,
-};
+//! A session: its log, settings, workspace and tools.
+use super::journal::{Journal, Keep};
 use crate::{
     id::SessionId,
     log::Settings,
@@ -17,7 +14,6 @@ use std::{
     time::Duration,
 };
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 /// The models that a session can use.
 pub trait Models: Send + Sync {
@@ -60,10 +56,8 @@ pub struct Session {
     pub instructions: Vec<Instruction>,
     settings: watch::Sender<Settings>,
     grants: Mutex<Grants>,
-    /// The conversation. Only who holds the line's turnstile locks it, so it never waits.
+    /// The conversation. Only who holds the turnstile of the session's slot locks it, so it never waits.
     journal: tokio::sync::Mutex<Journal>,
-    pub line: Line,
-    prompts: Mutex<Vec<(u64, CancellationToken)>>,
 }
 
 /// A text that joins the system prompt, and where it is from.
@@ -89,7 +83,6 @@ pub struct Parts {
     pub settings: Settings,
     pub grants: Grants,
     pub journal: Journal,
-    pub line: Line,
 }
 
 impl Session {
@@ -106,8 +99,6 @@ impl Session {
             settings: watch::Sender::new(parts.settings),
             grants: Mutex::new(parts.grants),
             journal: tokio::sync::Mutex::new(parts.journal),
-            line: parts.line,
-            prompts: Mutex::default(),
         }
     }
 
@@ -132,25 +123,8 @@ impl Session {
         self.grants.lock().unwrap_or_else(PoisonError::into_inner).add(grant);
     }
 
-    /// The conversation; for the holder of the line's turnstile.
+    /// The conversation; for the holder of the turnstile.
     pub async fn journal(&self) -> tokio::sync::MutexGuard<'_, Journal> {
         self.journal.lock().await
-    }
-
-    /// Registers a prompt that was admitted, so that a cancel finds it before it runs.
-    pub fn admit(&self, serial: u64, token: CancellationToken) {
-        self.prompts.lock().unwrap_or_else(PoisonError::into_inner).push((serial, token));
-    }
-
-    /// The prompt has its answer.
-    pub fn dismiss(&self, serial: u64) {
-        self.prompts.lock().unwrap_or_else(PoisonError::into_inner).retain(|(s, _)| *s != serial);
-    }
-
-    /// Cancels the running prompt and all that were admitted before now.
-    pub fn cancel(&self) {
-        for (_, token) in self.prompts.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            token.cancel();
-        }
     }
 }

@@ -1,4 +1,5 @@
 //! Hermes for editors. Modules in reading order; the whole is told in `ARCHITECTURE.md`.
+pub mod acp;
 pub mod agent;
 pub mod cli;
 pub mod clock;

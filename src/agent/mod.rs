@@ -1,4 +1,5 @@
 //! The agent: sessions, their turns, and the projections of their logs.
+pub mod hermes;
 pub mod port;
 pub mod line;
 pub mod journal;
@@ -15,7 +16,9 @@ mod coalesce;
 mod hunks;
 mod live;
 mod preview;
+mod recover;
 pub mod prompt;
 mod repeat;
 mod reply;
-mod retrying;
+
+pub use preview::fence;

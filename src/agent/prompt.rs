@@ -30,7 +30,7 @@ fn system(session: &Session) -> String {
     out.push_str(&format!(
         "\n\n# Environment\nOperating system: {}\nWorking directory: {}\nWorkspace folders:\n{}\n",
         std::env::consts::OS,
-        session.cwd.display(),
+        session.folders.cwd.display(),
         roots.join("\n")
     ));
     for Instruction { source, text, .. } in &session.instructions {

@@ -2,17 +2,17 @@
 use super::{
     coalesce::{Coalescer, Stream},
     journal::Journal,
-    port::Editor,
+    port::{Editor, Update},
 };
 use crate::{
     id::{CallId, MessageId, SessionId},
-    log::{Block, Call, Entry, Usage},
-    model::{Delta, Finish, ModelError},
+    log::{Block, Call, Entry, Severity, Usage},
+    model::{Delta, Finish, ModelError, retry::RetryNotice},
     tools::arguments,
 };
 use futures_util::{StreamExt, stream::BoxStream};
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::{sync::mpsc::UnboundedReceiver, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 /// How often, and after how many bytes, what was streamed is checkpointed.
@@ -63,46 +63,59 @@ impl Reply {
     }
 }
 
-/// Streams a reply to the editor. Returns when it ended, failed or was cancelled; everything that came was shown.
-pub async fn gather(
-    mut stream: BoxStream<'_, Result<Delta, ModelError>>,
-    session: &SessionId,
-    editor: &dyn Editor,
-    journal: &mut Journal,
-    cancel: &CancellationToken,
-) -> Reply {
-    let mut gathering = Gathering::new(session, journal);
-    let cancelled = cancel.cancelled();
-    tokio::pin!(cancelled);
-    let ending = loop {
-        let due = gathering.coalescer.due();
-        let delta = tokio::select! {
-            biased;
-            _ = &mut cancelled => break Ending::Cancelled,
-            delta = stream.next() => delta,
-            _ = sleep_until(due) => {
-                if let Some(update) = gathering.coalescer.flush() {
-                    editor.update(session, update).await;
+/// Where a reply goes while it is streamed.
+pub struct Hearing<'a> {
+    pub session: &'a SessionId,
+    pub editor: &'a dyn Editor,
+    pub journal: &'a mut Journal,
+    pub cancel: &'a CancellationToken,
+}
+
+impl Hearing<'_> {
+    /// Streams a reply to the editor. Returns when it ended, failed or was cancelled; everything that came was shown.
+    pub async fn gather(
+        self,
+        mut stream: BoxStream<'_, Result<Delta, ModelError>>,
+        mut retries: UnboundedReceiver<RetryNotice>,
+    ) -> Reply {
+        let (session, editor) = (self.session, self.editor);
+        let mut gathering = Gathering::new(session, self.journal);
+        let cancelled = self.cancel.cancelled();
+        tokio::pin!(cancelled);
+        let ending = loop {
+            let due = gathering.coalescer.due();
+            let delta = tokio::select! {
+                biased;
+                _ = &mut cancelled => break Ending::Cancelled,
+                Some(notice) = retries.recv(), if gathering.blocks.is_empty() => {
+                    editor.update(session, gathering.retry(&notice).await).await;
+                    continue;
                 }
-                continue;
+                delta = stream.next() => delta,
+                _ = sleep_until(due) => {
+                    if let Some(update) = gathering.coalescer.flush() {
+                        editor.update(session, update).await;
+                    }
+                    continue;
+                }
+            };
+            match delta {
+                Some(Ok(Delta::End(finish))) => break Ending::Finished(finish),
+                Some(Ok(delta)) => {
+                    for update in gathering.take(delta).into_iter().flatten() {
+                        editor.update(session, update).await;
+                    }
+                }
+                Some(Err(error)) => break Ending::Failed(error),
+                None => break Ending::Failed(ended_early()),
             }
         };
-        match delta {
-            Some(Ok(Delta::End(finish))) => break Ending::Finished(finish),
-            Some(Ok(delta)) => {
-                for update in gathering.take(delta).into_iter().flatten() {
-                    editor.update(session, update).await;
-                }
-            }
-            Some(Err(error)) => break Ending::Failed(error),
-            None => break Ending::Failed(ended_early()),
+        drop(stream);
+        if let Some(update) = gathering.coalescer.flush() {
+            editor.update(session, update).await;
         }
-    };
-    drop(stream);
-    if let Some(update) = gathering.coalescer.flush() {
-        editor.update(session, update).await;
+        gathering.into_reply(ending)
     }
-    gathering.into_reply(ending)
 }
 
 async fn sleep_until(due: Option<Instant>) {
@@ -149,7 +162,19 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    fn take(&mut self, delta: Delta) -> [Option<super::port::Update>; 2] {
+    /// A failed try, said to the person: kept like every notice, never shown to the model.
+    async fn retry(&mut self, notice: &RetryNotice) -> Update {
+        let (id, severity) = (MessageId::new(), Severity::Warning);
+        let title = format!("Trying again in {:.1} s", notice.delay.as_secs_f64());
+        let text = format!("{} (try {} failed)", notice.error.message, notice.attempt);
+        let entry = Entry::Notice { id: id.clone(), severity, title: title.clone(), text: text.clone() };
+        if let Err(e) = self.journal.append(vec![entry]).await {
+            tracing::warn!("a notice was not kept: {e}");
+        }
+        Update::Notice { id, severity, title, text }
+    }
+
+    fn take(&mut self, delta: Delta) -> [Option<Update>; 2] {
         let now = Instant::now();
         match delta {
             Delta::Text(text) => {

@@ -1,10 +1,14 @@
 //! A session: its log, settings, workspace and tools.
-use super::journal::{Journal, Keep};
+use super::{
+    hermes::Folders,
+    journal::{Journal, Keep},
+};
 use crate::{
     id::SessionId,
     log::Settings,
     model::{ModelError, ModelInfo, Provider},
-    permit::Grants,
+    permit::{Grant, Grants},
+    store::{Reply, SessionLock},
     tools::Tools,
     workspace::Workspace,
 };
@@ -45,8 +49,8 @@ impl Default for Limits {
 /// What stays the same while a session is open, plus what may be changed from outside its turn.
 pub struct Session {
     pub id: SessionId,
-    /// The folder as the client named it.
-    pub cwd: PathBuf,
+    /// The folders as the client named them.
+    pub folders: Folders,
     pub workspace: Arc<dyn Workspace>,
     pub tools: Tools,
     pub models: Arc<dyn Models>,
@@ -56,6 +60,13 @@ pub struct Session {
     pub instructions: Vec<Instruction>,
     settings: watch::Sender<Settings>,
     grants: Mutex<Grants>,
+    /// Held while this process may write the session.
+    _lock: Option<SessionLock>,
+    /// Why it may not: another process has it.
+    held: Option<String>,
+    prompted: std::sync::atomic::AtomicBool,
+    /// The grants of the project, until they are read.
+    project: Mutex<Option<Reply<Vec<Grant>>>>,
     /// The conversation. Only who holds the turnstile of the session's slot locks it, so it never waits.
     journal: tokio::sync::Mutex<Journal>,
 }
@@ -73,7 +84,7 @@ pub struct Instruction {
 /// The parts of a new [`Session`].
 pub struct Parts {
     pub id: SessionId,
-    pub cwd: PathBuf,
+    pub folders: Folders,
     pub workspace: Arc<dyn Workspace>,
     pub tools: Tools,
     pub models: Arc<dyn Models>,
@@ -83,13 +94,15 @@ pub struct Parts {
     pub settings: Settings,
     pub grants: Grants,
     pub journal: Journal,
+    pub lock: Option<SessionLock>,
+    pub held: Option<String>,
 }
 
 impl Session {
     pub fn new(parts: Parts) -> Self {
         Session {
             id: parts.id,
-            cwd: parts.cwd,
+            folders: parts.folders,
             workspace: parts.workspace,
             tools: parts.tools,
             models: parts.models,
@@ -98,6 +111,10 @@ impl Session {
             instructions: parts.instructions,
             settings: watch::Sender::new(parts.settings),
             grants: Mutex::new(parts.grants),
+            _lock: parts.lock,
+            held: parts.held,
+            prompted: false.into(),
+            project: Mutex::default(),
             journal: tokio::sync::Mutex::new(parts.journal),
         }
     }
@@ -119,8 +136,39 @@ impl Session {
         self.grants.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn grant(&self, grant: crate::permit::Grant) {
+    pub(super) fn grant(&self, grant: Grant) {
         self.grants.lock().unwrap_or_else(PoisonError::into_inner).add(grant);
+    }
+
+    /// True once: in the first turn of this process.
+    pub fn first_turn(&self) -> bool {
+        !self.prompted.swap(true, std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// The project's remembered permissions, being read while the session opens.
+    pub(super) fn set_project_grants(&self, grants: Reply<Vec<Grant>>) {
+        *self.project.lock().unwrap_or_else(PoisonError::into_inner) = Some(grants);
+    }
+
+    /// Waits until the project's remembered permissions are in force.
+    pub(super) async fn settle_grants(&self) {
+        let pending = self.project.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(pending) = pending {
+            match pending.await {
+                Ok(grants) => grants.into_iter().for_each(|grant| self.grant(grant)),
+                Err(e) => tracing::warn!("the permissions of the project could not be read: {e}"),
+            }
+        }
+    }
+
+    /// Whether this process may write the session.
+    pub fn is_writable(&self) -> bool {
+        self.held.is_none()
+    }
+
+    /// Why it may not.
+    pub fn held(&self) -> Option<&str> {
+        self.held.as_deref()
     }
 
     /// The conversation; for the holder of the turnstile.

@@ -12,7 +12,10 @@ use super::{
 use crate::{
     id::MessageId,
     log::{Entry, Part, PlanItem, PromptState, Severity, Usage},
-    model::{ErrorKind, Finish, ModelError, Provider, Request},
+    model::{
+        ErrorKind, Finish, ModelError, Provider, Request,
+        retry::{Budget, Retrying},
+    },
 };
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -120,6 +123,7 @@ impl<'s> Turn<'s> {
     }
 
     async fn start(&mut self, prompt: Prompt) -> Result<(), TurnError> {
+        self.session.settle_grants().await;
         let first = !self.journal.entries().iter().any(|s| matches!(s.entry, Entry::User { .. }));
         let title = first.then(|| prompt::title(&prompt.parts)).flatten();
         let mut entries = Vec::new();
@@ -175,13 +179,16 @@ impl<'s> Turn<'s> {
         let provider = self.session.models.provider(settings.model.as_deref())?;
         let request = self.request(&*provider, settings.effort, with_tools);
         self.requests += 1;
-        let stream = super::retrying::stream(
-            &provider,
-            &request,
-            self.session.limits.retry_budget,
-            super::retrying::Teller { session: &self.session.id, editor: self.editor },
-        );
-        let reply = reply::gather(stream, &self.session.id, self.editor, self.journal, &self.cancel).await;
+        let (tell, told) = tokio::sync::mpsc::unbounded_channel();
+        let budget = Budget { total: self.session.limits.retry_budget, ..Budget::default() };
+        let retrying = Retrying::new(provider.clone(), budget, move |notice| _ = tell.send(notice.clone()));
+        let hearing = reply::Hearing {
+            session: &self.session.id,
+            editor: self.editor,
+            journal: self.journal,
+            cancel: &self.cancel,
+        };
+        let reply = hearing.gather(retrying.stream(&request), told).await;
         if let Some(usage) = reply.usage {
             self.usage += usage;
             if let Some(size) = provider.info().context {

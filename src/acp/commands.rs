@@ -1,0 +1,146 @@
+//! Slash commands: they never reach the model as such.
+use super::{App, config, editor::AcpEditor};
+use crate::{
+    agent::{
+        port::{Editor, Update},
+        session::Session,
+    },
+    id::MessageId,
+    log::{Mode, Part},
+};
+use hermes_protocol::{Call, Peer, acp, acp::Error};
+use std::{sync::Arc, time::Duration};
+
+/// How long after the response that names a session its commands are sent: some clients drop updates for a session
+/// that they have not registered yet (https://github.com/zed-industries/zed/issues/60199).
+const AFTER: Duration = Duration::from_millis(60);
+
+struct Command {
+    name: &'static str,
+    description: &'static str,
+    hint: Option<&'static str>,
+}
+
+const COMMANDS: &[Command] = &[
+    Command { name: "help", description: "What can be typed here", hint: None },
+    Command { name: "mode", description: "Show or change what is done without asking", hint: Some("ask | accept-edits | plan | full") },
+    Command { name: "model", description: "Show or change the model", hint: Some("provider/model") },
+    Command { name: "plan", description: "Plan a task without changing anything", hint: Some("what to plan") },
+    Command { name: "review", description: "Review the uncommitted changes", hint: Some("what to look at") },
+    Command { name: "explain", description: "Explain code", hint: Some("what to explain") },
+    Command { name: "fix", description: "Find and fix a problem", hint: Some("what is wrong") },
+    Command { name: "test", description: "Write or run tests", hint: Some("what to test") },
+];
+
+fn update() -> acp::SessionUpdate {
+    let all = COMMANDS.iter().map(|c| {
+        let input = c.hint.map(|hint| {
+            acp::AvailableCommandInput::Unstructured(acp::UnstructuredCommandInput::new(hint))
+        });
+        acp::AvailableCommand::new(c.name, c.description).input(input)
+    });
+    acp::SessionUpdate::AvailableCommandsUpdate(acp::AvailableCommandsUpdate::new(all.collect()))
+}
+
+async fn send(peer: &Peer, session: &Session) {
+    let id = acp::SessionId::new(session.id.as_str());
+    _ = peer.update(&acp::SessionNotification::new(id, update())).await;
+}
+
+/// Sends the commands a moment after the response that names the session.
+pub fn announce(_: &App, session: &Arc<Session>, call: &Call) {
+    let (peer, session) = (call.peer.clone(), session.clone());
+    call.after_response(async move {
+        tokio::time::sleep(AFTER).await;
+        send(&peer, &session).await;
+    });
+}
+
+/// Sends them again in the first turn, for clients that lost them.
+pub async fn repeat(session: &Session, call: &Call) {
+    if session.first_turn() {
+        send(&call.peer, session).await;
+    }
+}
+
+/// `/name rest` of a prompt.
+fn parse(parts: &[Part]) -> Option<(&str, &str)> {
+    let Some(Part::Text { text }) = parts.first() else { return None };
+    let line = text.trim_start().strip_prefix('/')?;
+    let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    COMMANDS.iter().any(|c| c.name == name).then_some((name, rest.trim()))
+}
+
+/// Runs a command that needs no model. `None`: the prompt goes to the model.
+pub async fn run(
+    _: &App,
+    session: &Arc<Session>,
+    editor: &AcpEditor,
+    parts: &[Part],
+) -> Option<Result<acp::PromptResponse, Error>> {
+    let (name, rest) = parse(parts)?;
+    let text = match name {
+        "help" => help(),
+        "mode" => mode(session, rest),
+        "model" => model(session, rest),
+        _ => return None,
+    };
+    editor.update(&session.id, Update::Text { id: MessageId::new(), text }).await;
+    if matches!(name, "mode" | "model") && !rest.is_empty() {
+        editor.update(&session.id, Update::Settings).await;
+    }
+    Some(Ok(acp::PromptResponse::new(acp::StopReason::EndTurn)))
+}
+
+fn help() -> String {
+    let mut out = String::from("Commands:\n");
+    for c in COMMANDS {
+        let hint = c.hint.map(|h| format!(" *{h}*")).unwrap_or_default();
+        out.push_str(&format!("- `/{}`{hint}: {}\n", c.name, c.description));
+    }
+    out
+}
+
+fn mode(session: &Session, rest: &str) -> String {
+    let now = session.settings().mode;
+    if rest.is_empty() {
+        return format!("The mode is `{}`: {}.", now.id(), now.description());
+    }
+    match Mode::from_id(rest) {
+        Some(mode) => {
+            session.set(|s| s.mode = mode);
+            session.keep.settings(&session.id, &session.settings());
+            format!("The mode is now `{}`: {}.", mode.id(), mode.description())
+        }
+        None => format!("There is no mode `{rest}`. Modes: {}.", Mode::ALL.map(Mode::id).join(", ")),
+    }
+}
+
+fn model(session: &Session, rest: &str) -> String {
+    let known: Vec<String> = session.models.choices().into_iter().map(|m| m.id).collect();
+    if rest.is_empty() {
+        let now = session.settings().model.or_else(|| session.models.default_id());
+        let now = now.map_or_else(|| "No model is configured.".to_owned(), |m| format!("The model is `{m}`."));
+        return format!("{now} Known: {}.", known.join(", "));
+    }
+    match config::set_model(session, rest) {
+        Ok(_) => format!("The model is now `{rest}`."),
+        Err(e) => format!("{} Known: {}.", e.message, known.join(", ")),
+    }
+}
+
+/// A command that is a prompt becomes its text; everything else stays as it is.
+pub fn expand(mut parts: Vec<Part>) -> Vec<Part> {
+    let Some((name, rest)) = parse(&parts) else { return parts };
+    let about = if rest.is_empty() { "the code at hand (what is selected, attached or was last spoken of)" } else { rest };
+    let text = match name {
+        "plan" => format!("Make a plan, with the `todo` tool, for this task. Read what you need; change nothing yet.\n\nTask: {about}"),
+        "review" => format!("Review the uncommitted changes of this project (`git diff`, `git status`). Name real faults first, with file and line, then smaller remarks. Change nothing. Look at: {about}"),
+        "explain" => format!("Explain this code: what it does, why, and what a reader should know. Change nothing. About: {about}"),
+        "fix" => format!("Find the cause of this problem and fix it; check the fix by running what the project has. Problem: {about}"),
+        "test" => format!("Write or extend tests for this in the project's own style, and run them. About: {about}"),
+        _ => return parts,
+    };
+    parts[0] = Part::Text { text };
+    parts
+}

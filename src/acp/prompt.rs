@@ -1,0 +1,114 @@
+//! `session/prompt` and `session/cancel`.
+use super::{App, auth, commands, from_acp, session, unknown_session};
+use crate::{
+    agent::{
+        slot::Admitted,
+        turn::{Prompt, Stop, Turn, TurnError},
+    },
+    id::MessageId,
+    log::{Entry, Part, PromptState},
+    model::{ErrorKind, ModelError},
+};
+use hermes_protocol::{Call, acp, acp::Error};
+use serde_json::json;
+
+/// Cancels the running prompt and all that were sent before this. One that names no session here is ignored.
+pub fn cancel(app: &App, request: &acp::CancelNotification) {
+    if let Some(slot) = app.hermes.slot(&(&*request.session_id.0).into()) {
+        slot.cancel();
+    }
+}
+
+/// The task that serves this request is the turn.
+pub async fn prompt(app: &App, request: acp::PromptRequest, call: Call) -> Result<acp::PromptResponse, Error> {
+    let mut admitted: Admitted = call.take().ok_or_else(|| unknown_session(&request.session_id))?;
+    let ticket = admitted.ticket.take().ok_or_else(Error::internal_error)?;
+    let _turnstile = ticket.wait().await;
+    let session = admitted.slot.session().ok_or_else(|| unknown_session(&request.session_id))?;
+    if let Some(why) = session.held() {
+        let mut error = Error::internal_error();
+        error.message = why.to_owned();
+        return Err(error.data(json!({"kind": "held", "hint": "fork the session, or close it in the other process"})));
+    }
+    let images = takes_images(&session);
+    let parts = from_acp::prompt(request.prompt, images)?;
+    let mut journal = session.journal().await;
+    if admitted.cancel.is_cancelled() {
+        return withdraw(&mut journal, parts).await;
+    }
+    let editor = session::of(app, &session, &call);
+    if let Some(done) = commands::run(app, &session, &editor, &parts).await {
+        return done;
+    }
+    commands::repeat(&session, &call).await;
+    let prompt = Prompt { id: MessageId::new(), parts: commands::expand(parts) };
+    let turn = Turn::new(&session, &mut journal, &editor, admitted.cancel.clone());
+    match turn.run(prompt).await {
+        Ok(stop) => Ok(acp::PromptResponse::new(stop_reason(stop))),
+        Err(e) => Err(error(e)),
+    }
+}
+
+fn takes_images(session: &crate::agent::session::Session) -> bool {
+    let model = session.settings().model;
+    session.models.provider(model.as_deref()).is_ok_and(|p| p.info().images)
+}
+
+/// A prompt that was cancelled while it was queued: kept, shown at load, never sent to a model.
+async fn withdraw(
+    journal: &mut crate::agent::journal::Journal,
+    parts: Vec<Part>,
+) -> Result<acp::PromptResponse, Error> {
+    let entry = Entry::User { id: MessageId::new(), parts, state: PromptState::Withdrawn, volatile: None };
+    if let Err(e) = journal.append(vec![entry]).await {
+        tracing::warn!("a withdrawn prompt was not kept: {e}");
+    }
+    Ok(acp::PromptResponse::new(acp::StopReason::Cancelled))
+}
+
+fn stop_reason(stop: Stop) -> acp::StopReason {
+    match stop {
+        Stop::EndTurn => acp::StopReason::EndTurn,
+        Stop::MaxTokens => acp::StopReason::MaxTokens,
+        Stop::MaxTurnRequests => acp::StopReason::MaxTurnRequests,
+        Stop::Refusal => acp::StopReason::Refusal,
+        Stop::Cancelled => acp::StopReason::Cancelled,
+    }
+}
+
+fn error(error: TurnError) -> Error {
+    let model = match error {
+        TurnError::Model(model) => model,
+        TurnError::Keep(e) => {
+            let mut out = Error::internal_error();
+            out.message = e.to_string();
+            return out.data(json!({"kind": "store", "hint": "free space or check the data folder, then try again"}));
+        }
+    };
+    if model.kind == ErrorKind::Auth {
+        return auth::required(&model.message);
+    }
+    let mut out = Error::internal_error();
+    out.message = model.message.clone();
+    let (kind, hint) = advice(&model);
+    out.data(json!({"kind": kind, "hint": hint, "status": model.status, "host": model.host}))
+}
+
+/// What kind of failure it is, and what a person can do.
+fn advice(error: &ModelError) -> (&'static str, &'static str) {
+    match error.kind {
+        ErrorKind::Auth => ("auth", "check the key"),
+        ErrorKind::Quota => ("quota", "wait for the reset, add credit, or choose another model"),
+        ErrorKind::RateLimit => ("rate_limit", "wait a little and send the prompt again"),
+        ErrorKind::Overloaded => ("overloaded", "send the prompt again later, or choose another model"),
+        ErrorKind::TooLong => ("too_long", "start a new session, or choose a model with a larger context"),
+        ErrorKind::Refused => ("refused", "rephrase the prompt, or choose another model"),
+        ErrorKind::StaleReasoning => ("stale_reasoning", "send the prompt again"),
+        ErrorKind::BadRequest => ("bad_request", "choose another model, or report this"),
+        ErrorKind::ModelNotFound => ("model_not_found", "choose a model that the provider has"),
+        ErrorKind::Network => ("network", "check the connection and the address of the provider"),
+        ErrorKind::Timeout => ("timeout", "send the prompt again; a local model may still be loading"),
+        ErrorKind::Tls => ("tls", "check the certificate, or set SSL_CERT_FILE"),
+        ErrorKind::Malformed => ("malformed", "check that the address is an API of the kind that is configured"),
+    }
+}

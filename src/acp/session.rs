@@ -1,0 +1,224 @@
+//! `session/new`, `load`, `resume`, `list`, `close`, `delete`.
+use super::{App, admit::Place, commands, config, editor, from_acp, unknown_session};
+use crate::{
+    agent::{
+        hermes::{Folders, OpenError, Opened, Opening},
+        port::{Editor, Update},
+        session::{Instruction, Session},
+    },
+    id::{MessageId, SessionId},
+    log::Severity,
+    store::StoreError,
+};
+use hermes_protocol::{Call, acp, invalid_params};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+pub fn new(app: &App, request: acp::NewSessionRequest, call: Call) -> Result<acp::NewSessionResponse, acp::Error> {
+    let folders = folders(request.cwd, request.additional_directories)?;
+    let instructions = instructions(request.system_prompt)?;
+    let session = app.hermes.create(opening(folders, instructions, &call)).map_err(failed)?;
+    commands::announce(app, &session, &call);
+    let id = acp::SessionId::new(session.id.as_str());
+    Ok(acp::NewSessionResponse::new(id)
+        .modes(config::modes(&session.settings()))
+        .config_options(config::options(&session)))
+}
+
+/// Replays the whole conversation, then answers (I6).
+pub async fn load(app: &App, request: acp::LoadSessionRequest, call: Call) -> Result<acp::LoadSessionResponse, acp::Error> {
+    let how = How {
+        id: request.session_id,
+        folders: folders(request.cwd, request.additional_directories),
+        system_prompt: request.system_prompt,
+        replay: true,
+    };
+    let session = reopen(app, how, &call).await?;
+    Ok(acp::LoadSessionResponse::new()
+        .modes(config::modes(&session.settings()))
+        .config_options(config::options(&session)))
+}
+
+/// As load, without the replay.
+pub async fn resume(
+    app: &App,
+    request: acp::ResumeSessionRequest,
+    call: Call,
+) -> Result<acp::ResumeSessionResponse, acp::Error> {
+    let how = How {
+        id: request.session_id,
+        folders: folders(request.cwd, request.additional_directories),
+        system_prompt: request.system_prompt,
+        replay: false,
+    };
+    let session = reopen(app, how, &call).await?;
+    Ok(acp::ResumeSessionResponse::new()
+        .modes(config::modes(&session.settings()))
+        .config_options(config::options(&session)))
+}
+
+struct How {
+    id: acp::SessionId,
+    folders: Result<Folders, acp::Error>,
+    system_prompt: Option<acp::SystemPrompt>,
+    replay: bool,
+}
+
+async fn reopen(app: &App, how: How, call: &Call) -> Result<Arc<Session>, acp::Error> {
+    let place: Place = call.take().ok_or_else(acp::Error::internal_error)?;
+    let id = SessionId::from(&*how.id.0);
+    let (slot, turnstile) = place.wait().await;
+    let opened = match (how.folders, instructions(how.system_prompt)) {
+        (Ok(folders), Ok(instructions)) => {
+            let opening = opening(folders, instructions, call);
+            app.hermes.open(&id, &slot, opening).await.map_err(|e| match e {
+                OpenError::Unknown(_) => unknown_session(&how.id),
+                e => failed(e),
+            })
+        }
+        (Err(e), _) | (_, Err(e)) => Err(e),
+    };
+    let result = match opened {
+        Ok(opened) => {
+            let session = opened.session.clone();
+            show(app, call, opened, how.replay).await;
+            commands::announce(app, &session, call);
+            Ok(session)
+        }
+        Err(e) => Err(e),
+    };
+    drop(turnstile);
+    app.hermes.tidy(&id);
+    result
+}
+
+/// Sends the replay and what the person should know; all of it is queued before the response.
+async fn show(app: &App, call: &Call, opened: Opened, replay: bool) {
+    let session = opened.session;
+    let editor = of(app, &session, call);
+    if replay {
+        for update in opened.replay {
+            // `notice` is live only (ACP, session notices); as a thought it is part of the transcript.
+            if matches!(update, Update::Notice { .. }) && editor.features().notices {
+                continue;
+            }
+            editor.update(&session.id, update).await;
+        }
+    }
+    let held = session.held().map(|why| format!("{why}."));
+    for text in opened.notices.into_iter().chain(held) {
+        let (id, severity) = (MessageId::new(), Severity::Warning);
+        let notice = Update::Notice { id, severity, title: "Session".into(), text };
+        editor.update(&session.id, notice).await;
+    }
+}
+
+/// The editor's side of a session.
+pub fn of(app: &App, session: &Arc<Session>, call: &Call) -> editor::AcpEditor {
+    let shown = session.clone();
+    editor::AcpEditor::new(call.peer.clone(), app.quirks(), move || config::updates(&shown))
+}
+
+pub async fn list(
+    app: &App,
+    request: acp::ListSessionsRequest,
+    call: Call,
+) -> Result<acp::ListSessionsResponse, acp::Error> {
+    if let Some(cwd) = &request.cwd
+        && !cwd.is_absolute()
+    {
+        return Err(invalid_params("cwd", "must be an absolute path"));
+    }
+    call.or_cancelled(async {
+        let page = app.hermes.list(request.cwd, request.cursor).await.map_err(|e| match e {
+            StoreError::Cursor => invalid_params("cursor", "is not one of this list; start again without a cursor"),
+            e => failed(OpenError::Store(e)),
+        })?;
+        let sessions = page.heads.into_iter().map(|head| {
+            acp::SessionInfo::new(acp::SessionId::new(head.id.as_str()), head.cwd)
+                .additional_directories(head.roots)
+                .title(head.title)
+                .updated_at(head.updated.rfc3339())
+        });
+        Ok(acp::ListSessionsResponse::new(sessions.collect()).next_cursor(page.next))
+    })
+    .await
+}
+
+/// Ends the session's work and frees it; what is stored stays. A session that is not active here is closed already.
+pub async fn close(
+    app: &App,
+    request: acp::CloseSessionRequest,
+    call: Call,
+) -> Result<acp::CloseSessionResponse, acp::Error> {
+    if let Some(place) = call.take::<Place>() {
+        let (slot, turnstile) = place.wait().await;
+        app.hermes.close(&slot);
+        drop(turnstile);
+        app.hermes.tidy(&(&*request.session_id.0).into());
+    }
+    Ok(acp::CloseSessionResponse::new())
+}
+
+/// Removes the session for good. One that does not exist is deleted already.
+pub async fn delete(
+    app: &App,
+    request: acp::DeleteSessionRequest,
+    call: Call,
+) -> Result<acp::DeleteSessionResponse, acp::Error> {
+    let id = SessionId::from(&*request.session_id.0);
+    let mut turnstile = None;
+    if let Some(place) = call.take::<Place>() {
+        let (slot, held) = place.wait().await;
+        app.hermes.close(&slot);
+        turnstile = Some(held);
+    }
+    let deleted = app.hermes.store.delete(id.clone()).await;
+    drop(turnstile);
+    app.hermes.tidy(&id);
+    match deleted {
+        Ok(_) | Err(StoreError::NotFound(_)) => Ok(acp::DeleteSessionResponse::new()),
+        Err(e) => Err(failed(OpenError::Store(e))),
+    }
+}
+
+/// The folders of a session: absolute and existing.
+fn folders(cwd: PathBuf, additional: Vec<PathBuf>) -> Result<Folders, acp::Error> {
+    check_folder("cwd", &cwd)?;
+    for (i, folder) in additional.iter().enumerate() {
+        check_folder(&format!("additionalDirectories[{i}]"), folder)?;
+    }
+    Ok(Folders { cwd, additional })
+}
+
+fn check_folder(field: &str, path: &Path) -> Result<(), acp::Error> {
+    if !path.is_absolute() {
+        return Err(invalid_params(field, "must be an absolute path"));
+    }
+    match std::fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => Ok(()),
+        Ok(_) => Err(invalid_params(field, "is not a folder")),
+        Err(e) => Err(invalid_params(field, &format!("cannot be opened: {e}"))),
+    }
+}
+
+fn instructions(prompt: Option<acp::SystemPrompt>) -> Result<Vec<Instruction>, acp::Error> {
+    prompt.map(from_acp::system_prompt).transpose().map(|p| p.into_iter().collect())
+}
+
+fn opening(folders: Folders, instructions: Vec<Instruction>, call: &Call) -> Opening {
+    let peer = call.peer.clone();
+    let buffers = Box::new(move |id: &SessionId| {
+        Arc::new(editor::AcpBuffers::new(peer, id.clone())) as Arc<dyn crate::workspace::Buffers>
+    });
+    Opening { folders, instructions, buffers }
+}
+
+/// -32603 with what to do.
+fn failed(error: OpenError) -> acp::Error {
+    let mut out = acp::Error::internal_error();
+    out.message = error.to_string();
+    out.data(serde_json::json!({"kind": "session"}))
+}

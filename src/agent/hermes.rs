@@ -1,0 +1,243 @@
+//! Hermes: the store, the models and the live sessions of this process.
+use super::{
+    journal::{Journal, Keep, KeepError},
+    port::Update,
+    recover,
+    session::{Instruction, Limits, Models, Parts, Session},
+    slot::Slot,
+    view,
+};
+use crate::{
+    id::{MessageId, SessionId},
+    log::{Settings, Stored},
+    permit::{Grant, Grants},
+    store::{Filter, LockError, Page, SessionHead, Store, StoreError},
+    tools::Tools,
+    workspace::{Buffers, Workspace},
+};
+use async_trait::async_trait;
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// What the agent is made of; handed in so that tests can replace each part.
+pub struct Hermes {
+    pub store: Store,
+    pub models: Arc<dyn Models>,
+    pub limits: Limits,
+    /// The mode and model that a new session starts with.
+    pub settings: Settings,
+    pub workspaces: Box<dyn Workspaces>,
+    slots: Mutex<HashMap<SessionId, Arc<Slot>>>,
+}
+
+/// Makes the workspace and the tools of a session.
+pub trait Workspaces: Send + Sync {
+    fn open(&self, folders: &Folders, spill: PathBuf, buffers: Arc<dyn Buffers>) -> Result<Arc<dyn Workspace>, OpenError>;
+    fn tools(&self) -> Tools;
+    /// Texts of the project for the system prompt (`AGENTS.md`).
+    fn instructions(&self, folders: &Folders) -> Vec<Instruction>;
+}
+
+/// The folders of a session, absolute and existing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Folders {
+    pub cwd: PathBuf,
+    pub additional: Vec<PathBuf>,
+}
+
+/// How a session is opened.
+pub struct Opening {
+    pub folders: Folders,
+    /// From the client: joins or replaces the identity part of the system prompt.
+    pub instructions: Vec<Instruction>,
+    pub buffers: Box<dyn FnOnce(&SessionId) -> Arc<dyn Buffers> + Send>,
+}
+
+/// Why a session could not be opened.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("there is no session {0}")]
+    Unknown(SessionId),
+    #[error(transparent)]
+    Store(StoreError),
+    #[error("{0}")]
+    Workspace(String),
+}
+
+impl Hermes {
+    pub fn new(
+        store: Store,
+        models: Arc<dyn Models>,
+        limits: Limits,
+        settings: Settings,
+        workspaces: Box<dyn Workspaces>,
+    ) -> Self {
+        Hermes { store, models, limits, settings, workspaces, slots: Mutex::default() }
+    }
+
+    /// The slot of a session that is live here or being opened.
+    pub fn slot(&self, id: &SessionId) -> Option<Arc<Slot>> {
+        self.slots().get(id).cloned()
+    }
+
+    /// The slot of a session that a request is about to open.
+    pub fn slot_or_new(&self, id: &SessionId) -> Arc<Slot> {
+        self.slots().entry(id.clone()).or_default().clone()
+    }
+
+    /// The live session of that id.
+    pub fn live(&self, id: &SessionId) -> Option<Arc<Session>> {
+        self.slot(id)?.session()
+    }
+
+    /// Forgets a slot that holds no session and for which nobody waits.
+    pub fn tidy(&self, id: &SessionId) {
+        let mut slots = self.slots();
+        if slots.get(id).is_some_and(|slot| slot.session().is_none() && !slot.is_busy()) {
+            slots.remove(id);
+        }
+    }
+
+    /// A new session. Its row is written behind the answer; the first append waits for it.
+    pub fn create(&self, opening: Opening) -> Result<Arc<Session>, OpenError> {
+        let id = SessionId::new();
+        let mut head = SessionHead::new(id.clone(), opening.folders.cwd.clone());
+        head.roots = opening.folders.additional.clone();
+        head.settings = self.settings.clone();
+        let folders = opening.folders.clone();
+        let session = Arc::new(self.session(head.clone(), opening, vec![], Grants::default())?);
+        self.store.create(head).detach();
+        self.slot_or_new(&id).put(Some(session.clone()));
+        session.set_project_grants(self.store.grants(folders.cwd));
+        Ok(session)
+    }
+
+    /// Opens a stored session, or the live one; for the holder of its turnstile. With the conversation as the editor
+    /// shows it.
+    pub async fn open(&self, id: &SessionId, slot: &Slot, opening: Opening) -> Result<Opened, OpenError> {
+        if let Some(session) = slot.session()
+            && session.folders == opening.folders
+        {
+            let replay = view::replay(session.journal().await.entries());
+            return Ok(Opened { session, replay, notices: vec![] });
+        }
+        if let Some(session) = slot.session() {
+            // Reopened with other folders: what was said stays, the workspace is made anew.
+            drop(session);
+            slot.put(None);
+            self.store.flush().await.map_err(OpenError::Store)?;
+        }
+        let loaded = match self.store.load(id.clone()).await {
+            Ok(loaded) => loaded,
+            Err(StoreError::NotFound(_)) => return Err(OpenError::Unknown(id.clone())),
+            Err(e) => return Err(OpenError::Store(e)),
+        };
+        let mut notices = recover::notices(&loaded, &opening.folders);
+        let mut head = loaded.head.clone();
+        let grants = Grants::new(self.store.grants(opening.folders.cwd.clone()).await.unwrap_or_default());
+        if head.cwd != opening.folders.cwd || head.roots != opening.folders.additional {
+            (head.cwd, head.roots) = (opening.folders.cwd.clone(), opening.folders.additional.clone());
+            self.store.set_folders(id.clone(), head.cwd.clone(), head.roots.clone()).detach();
+        }
+        let closing = recover::closing(&loaded);
+        let session = Arc::new(self.session(head, opening, loaded.entries, grants)?);
+        if session.is_writable() {
+            let mut journal = session.journal().await;
+            if let Err(e) = journal.append(closing).await {
+                notices.push(format!("What the last turn left open could not be closed: {e}"));
+            }
+        }
+        let replay = view::replay(session.journal().await.entries());
+        slot.put(Some(session.clone()));
+        Ok(Opened { session, replay, notices })
+    }
+
+    fn session(
+        &self,
+        head: SessionHead,
+        opening: Opening,
+        entries: Vec<Stored>,
+        grants: Grants,
+    ) -> Result<Session, OpenError> {
+        let id = head.id.clone();
+        let buffers = (opening.buffers)(&id);
+        let workspace = self.workspaces.open(&opening.folders, self.store.spill_dir(&id), buffers)?;
+        let (lock, held) = match self.store.lock(&id) {
+            Ok(lock) => (Some(lock), None),
+            Err(e @ LockError::Held { .. }) => (None, Some(e.to_string())),
+            // A lock that cannot be taken for another reason must not cost the session; the store checks each append.
+            Err(LockError::Store(e)) => {
+                tracing::warn!("the session could not be locked: {e}");
+                (None, None)
+            }
+        };
+        let keep: Arc<dyn Keep> = Arc::new(Kept { store: self.store.clone(), folder: head.cwd.clone() });
+        let mut instructions = self.workspaces.instructions(&opening.folders);
+        instructions.splice(0..0, opening.instructions);
+        Ok(Session::new(Parts {
+            id: id.clone(),
+            folders: opening.folders,
+            workspace,
+            tools: self.workspaces.tools(),
+            models: self.models.clone(),
+            journal: Journal::new(id, entries, keep.clone()),
+            keep,
+            limits: self.limits,
+            instructions,
+            settings: head.settings,
+            grants,
+            lock,
+            held,
+        }))
+    }
+
+    pub async fn list(&self, cwd: Option<PathBuf>, cursor: Option<String>) -> Result<Page, StoreError> {
+        self.store.heads(Filter { cwd, cursor, ..Filter::default() }).await
+    }
+
+    /// Cancels and frees a live session; for the holder of its turnstile.
+    pub fn close(&self, slot: &Slot) {
+        slot.put(None);
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Slot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session that was opened.
+pub struct Opened {
+    pub session: Arc<Session>,
+    /// The conversation as the editor shows it.
+    pub replay: Vec<Update>,
+    /// What the person should know of how it was opened.
+    pub notices: Vec<String>,
+}
+
+/// A session's log in the store.
+struct Kept {
+    store: Store,
+    folder: PathBuf,
+}
+
+#[async_trait]
+impl Keep for Kept {
+    async fn append(&self, session: &SessionId, entries: Vec<Stored>) -> Result<(), KeepError> {
+        self.store.append(session.clone(), entries).await.map_err(|e| KeepError(e.to_string()))
+    }
+    fn draft(&self, session: &SessionId, id: &MessageId, text: &str, thinking: &str) {
+        self.store.draft(session.clone(), id.clone(), text.to_owned(), thinking.to_owned()).detach();
+    }
+    async fn grant(&self, _: &SessionId, grant: Grant) -> Result<(), KeepError> {
+        self.store.add_grant(self.folder.clone(), grant).await.map_err(|e| KeepError(e.to_string()))
+    }
+    fn title(&self, session: &SessionId, title: &str) {
+        self.store.set_title(session.clone(), Some(title.to_owned())).detach();
+    }
+    fn settings(&self, session: &SessionId, settings: &Settings) {
+        self.store.set_settings(session.clone(), settings.clone()).detach();
+    }
+}

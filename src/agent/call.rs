@@ -61,9 +61,9 @@ impl End {
 pub fn open(session: &Session, made: Made, verdict: repeat::Verdict, cut: bool) -> Open {
     let Made { call, problem } = made;
     let raw_input: serde_json::Value = serde_json::from_str(&call.args).unwrap_or_default();
-    let tool = tools::find(&session.tools, &call.name);
-    let prepared = match (&tool, problem) {
-        (None, _) => Err(ToolError::BadArguments(tools::unknown(&session.tools, &call.name))),
+    let tool = tools::nearest(&call.name, &session.tools);
+    let prepared = match (tool, problem) {
+        (None, _) => Err(tools::unknown(&call.name, &session.tools)),
         (_, _) if cut => Err(ToolError::BadArguments(
             "the reply was cut off by the output limit, so this call was not run: repeat it with less in it".into(),
         )),
@@ -75,7 +75,7 @@ pub fn open(session: &Session, made: Made, verdict: repeat::Verdict, cut: bool) 
         Ok(p) => (p.title(ws), p.locations(ws)),
         Err(_) => (format!("{} (not run)", call.name), vec![]),
     };
-    let kind = tool.as_ref().map_or(ToolKind::Other, |t| t.kind());
+    let kind = tool.map_or(ToolKind::Other, |t| t.kind());
     let card = Card { title: one_line(&title), kind, locations, shown: vec![] };
     let shared = prepared.is_err() || matches!(kind, ToolKind::Read | ToolKind::Search);
     let note = match verdict {

@@ -129,7 +129,9 @@ impl<'a> View<'a> {
                     view.results.insert(call.as_str(), ResultView { outcome: *outcome, text, images });
                 }
                 Entry::Prune { calls } => view.pruned.extend(calls.iter().map(|c| c.as_str())),
-                Entry::Summary { covers, text, .. } => (view.covers, view.summary) = (*covers, Some(text)),
+                Entry::Summary { covers, text, .. } => {
+                    (view.covers, view.summary) = (*covers, Some(text.as_str()));
+                }
                 _ => {}
             }
         }

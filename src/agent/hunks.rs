@@ -89,9 +89,9 @@ fn only(old: &Text, new: &Text, accept: impl Fn(usize) -> bool) -> Text {
             }
         };
         if take_new {
-            diff.new_slices()[op.new_range()].iter().for_each(|l| out.push_str(l));
+            op.new_range().filter_map(|i| diff.new_slice(i)).for_each(|l| out.push_str(l));
         } else {
-            diff.old_slices()[op.old_range()].iter().for_each(|l| out.push_str(l));
+            op.old_range().filter_map(|i| diff.old_slice(i)).for_each(|l| out.push_str(l));
         }
     }
     let content = out.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(out);

@@ -13,7 +13,6 @@ use crate::{
     workspace::Workspace,
 };
 use std::{
-    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };

@@ -117,7 +117,7 @@ impl<'s> Turn<'s> {
         }
         let ended = Entry::Ended { stop: stop.into(), requests: self.requests, usage: self.usage, detail };
         match self.journal.append(vec![ended]).await {
-            Err(e) if result != Ok(Stop::Cancelled) => Err(e.into()),
+            Err(e) if !matches!(result, Ok(Stop::Cancelled)) => Err(e.into()),
             _ => result,
         }
     }

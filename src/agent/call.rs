@@ -13,6 +13,7 @@ use crate::{
     id::CallId,
     log::*,
     tools::{self, Cx, Output, Prepared, ToolError},
+    workspace::Narrowed,
 };
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use sha2::{Digest, Sha256};
@@ -270,9 +271,11 @@ impl<'t> Caller<'t> {
             (None, false) => Some(WRITE_GRACE),
             (None, true) => None,
         };
+        let permitted = effects.clone();
+        let narrowed = Narrowed::new(&*self.session.workspace, &permitted);
         let cx = Cx {
             call: &ident,
-            workspace: &*self.session.workspace,
+            workspace: &narrowed,
             cancel: self.cancel.child_token(),
             progress: Arc::new(live.progress()),
             images: self.takes_images(),

@@ -1,0 +1,3 @@
+//! One integration binary: the whole server over its real interfaces.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+mod tidy;

@@ -5,7 +5,7 @@ use crate::{
         hermes::{Folders, Hermes, OpenError, Workspaces},
         session::{Instruction, Limits, Models},
     },
-    config::{Config, DataDirs},
+    config::{self, Config, DataDirs, KeySource},
     log::Settings,
     model::{CredentialState, ErrorKind, ModelError, ModelInfo, Provider, Registry, catalog},
     store::Store,
@@ -65,9 +65,41 @@ impl Catalogue {
 
 /// The registry of a configuration, with the scripted model beside it.
 pub fn registry(config: &Config) -> Registry {
-    let mut registry = Registry::from_config(catalog::Input::from(config), env);
+    let mut registry = Registry::from_config(input(config), env);
     registry.add(Arc::new(crate::model::demo::Demo::default()));
     registry
+}
+
+/// The configuration as the registry takes it.
+fn input(config: &Config) -> catalog::Input {
+    let providers = config.providers.iter().map(|(name, provider)| (name.clone(), row(provider))).collect();
+    catalog::Input { providers, model: config.model.clone() }
+}
+
+fn row(provider: &config::Provider) -> catalog::ProviderRow {
+    let mut row = catalog::ProviderRow {
+        base_url: provider.base_url.clone(),
+        api: match provider.api {
+            config::Api::Chat => Some(catalog::Api::Chat),
+            _ => None,
+        },
+        headers: provider.headers.iter().cloned().collect(),
+        models: provider
+            .models
+            .iter()
+            .map(|id| catalog::ModelRow { id: id.clone(), ..catalog::ModelRow::default() })
+            .collect(),
+        first_byte_seconds: provider.first_byte_timeout.map(|t| t.as_secs()),
+        idle_seconds: provider.idle_timeout.map(|t| t.as_secs()),
+        ..catalog::ProviderRow::default()
+    };
+    match provider.key.clone() {
+        Some(KeySource::Env(name)) => row.key_env = Some(name),
+        Some(KeySource::File(file)) => row.key_file = Some(file),
+        Some(KeySource::Value(key)) => row.key = Some(key),
+        None => {}
+    }
+    row
 }
 
 const NO_MODEL: &str = "no model is configured: set OPENAI_API_KEY and OPENAI_MODEL (and OPENAI_BASE_URL for another \
@@ -144,7 +176,7 @@ impl Workspaces for Local {
             session_folder: spill,
             home: etcetera::home_dir().ok(),
             buffers,
-            process: process::Settings::from(&config),
+            process: process::Settings {},
         };
         let workspace = SessionWorkspace::new(setup).map_err(|e| OpenError::Workspace(e.to_string()))?;
         Ok(Arc::new(workspace))

@@ -22,3 +22,6 @@ mod repeat;
 mod reply;
 
 pub use preview::fence;
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ pub mod log;
 pub mod model;
 pub mod permit;
 pub mod secret;
+pub mod server;
 pub mod setup;
 pub mod store;
 pub mod tools;

@@ -168,7 +168,6 @@ impl Workspaces for Local {
         spill: PathBuf,
         buffers: Arc<dyn Buffers>,
     ) -> Result<Arc<dyn Workspace>, OpenError> {
-        let config = self.config.for_project(&folders.cwd);
         let mut roots = vec![folders.cwd.clone()];
         roots.extend(folders.additional.iter().cloned());
         let setup = Setup {

@@ -3,21 +3,21 @@ use super::{
     call::{self, Caller},
     context,
     journal::{Journal, KeepError},
-    port::{Editor, Update},
+    port::{CallChanged, CallStatus, Editor, Update},
     prompt,
     repeat::{self, Repeats},
     reply::{self, Ending, Made, Reply},
     session::Session,
 };
 use crate::{
-    id::MessageId,
-    log::{Entry, Part, PlanItem, PromptState, Severity, Usage},
+    id::{CallId, MessageId},
+    log::{Entry, Part, PlanItem, PromptState, Severity, Shown, Usage},
     model::{
         ErrorKind, Finish, ModelError, Provider, Request,
         retry::{Budget, Retrying},
     },
 };
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
 /// How a turn ended well. What ended badly is a [`TurnError`].
@@ -275,13 +275,13 @@ impl<'s> Turn<'s> {
             self.update(Update::Call(Box::new(opened.shown()))).await;
             open.push(opened);
         }
-        let mut open = std::collections::VecDeque::from(open);
-        let mut gone = false;
-        while !open.is_empty() {
-            let shared = open.iter().take_while(|o| o.is_shared()).count();
-            let segment: Vec<_> = open.drain(..shared.max(1)).collect();
-            gone |= self.run_segment(segment, gone).await?;
-        }
+        let gone = match self.run_segments(open).await {
+            Ok(gone) => gone,
+            Err((e, unclosed)) => {
+                self.close_unkept(unclosed, &e).await;
+                return Err(e);
+            }
+        };
         if gone || self.cancel.is_cancelled() {
             return Ok(Next::End(Stop::Cancelled));
         }
@@ -293,8 +293,38 @@ impl<'s> Turn<'s> {
         Ok(Next::Go)
     }
 
+    /// Whether the person cancelled a question. An error comes with the calls whose cards are still open.
+    async fn run_segments(&mut self, open: Vec<call::Open>) -> Result<bool, (TurnError, Vec<CallId>)> {
+        let mut ids: VecDeque<CallId> = open.iter().map(|o| o.call.id.clone()).collect();
+        let mut open = VecDeque::from(open);
+        let mut gone = false;
+        while !open.is_empty() {
+            let shared = open.iter().take_while(|o| o.is_shared()).count();
+            let segment: Vec<_> = open.drain(..shared.max(1)).collect();
+            match self.run_segment(segment, gone, &mut ids).await {
+                Ok(now) => gone |= now,
+                Err(e) => return Err((e, ids.into())),
+            }
+        }
+        Ok(gone)
+    }
+
+    /// The store takes nothing more: the cards that are open are closed all the same (I11).
+    async fn close_unkept(&self, calls: Vec<CallId>, error: &TurnError) {
+        for id in calls {
+            let shown = Some(vec![Shown::Text { text: error.to_string() }]);
+            let closed = CallChanged { id, status: Some(CallStatus::Failed), shown, ..CallChanged::default() };
+            self.update(Update::CallChanged(Box::new(closed))).await;
+        }
+    }
+
     /// Whether the person cancelled a question, which ends the turn.
-    async fn run_segment(&mut self, segment: Vec<call::Open>, skip: bool) -> Result<bool, TurnError> {
+    async fn run_segment(
+        &mut self,
+        segment: Vec<call::Open>,
+        skip: bool,
+        unclosed: &mut VecDeque<CallId>,
+    ) -> Result<bool, TurnError> {
         let caller = Caller::new(self.session, self.editor, &self.cancel);
         let closed = if skip {
             caller.skip_all(segment).await
@@ -306,6 +336,7 @@ impl<'s> Turn<'s> {
             gone |= closed.gone;
             plan = closed.plan.or(plan);
             self.journal.append(closed.entries).await?;
+            unclosed.pop_front();
             self.update(Update::CallChanged(Box::new(closed.changed))).await;
         }
         if let Some(items) = plan {

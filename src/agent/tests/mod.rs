@@ -199,6 +199,10 @@ impl Stage {
         turn.await.expect("the turn hangs")
     }
 
+    pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+        std::fs::read(self.fake.root().join(path)).ok()
+    }
+
     pub fn entries(&self) -> Vec<Stored> {
         self.keep.entries.lock().unwrap().clone()
     }

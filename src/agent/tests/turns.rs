@@ -15,7 +15,7 @@ async fn a_turn_reads_edits_and_reports() {
     let editor = FakeEditor::default();
     assert_eq!(stage.turn(&editor, "go").await.unwrap(), Stop::EndTurn);
     check(&stage.entries(), &editor);
-    assert_eq!(stage.fake.bytes("a.txt").unwrap(), b"two\n");
+    assert_eq!(stage.bytes("a.txt").unwrap(), b"two\n");
     assert_eq!(editor.text(), "done");
     let asked = editor.asked.lock().unwrap();
     assert_eq!(asked.len(), 1, "the read is not asked, the edit is");
@@ -32,7 +32,7 @@ async fn i13_a_rejected_edit_is_not_made_and_not_asked_twice() {
     let editor = FakeEditor::answering(|_| Answer::No { comment: Some("not now".into()) });
     assert_eq!(stage.turn(&editor, "go").await.unwrap(), Stop::EndTurn);
     check(&stage.entries(), &editor);
-    assert_eq!(stage.fake.bytes("a.txt").unwrap(), b"one\n");
+    assert_eq!(stage.bytes("a.txt").unwrap(), b"one\n");
     assert_eq!(stage.outcomes(), [Outcome::Denied, Outcome::Denied]);
     assert_eq!(editor.asked.lock().unwrap().len(), 1);
     assert!(stage.results()[0].contains("not now"), "{:?}", stage.results());
@@ -47,7 +47,7 @@ async fn a_grant_for_the_session_ends_the_questions_and_one_for_the_project_is_k
     stage.turn(&editor, "go").await.unwrap();
     assert_eq!(editor.asked.lock().unwrap().len(), 1);
     assert_eq!(*stage.keep.grants.lock().unwrap(), [Grant::Edits]);
-    assert!(stage.fake.bytes("f1.txt").is_some() && stage.fake.bytes("f2.txt").is_some());
+    assert!(stage.bytes("f1.txt").is_some() && stage.bytes("f2.txt").is_some());
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn six_edits_of_one_file_each_plan_on_the_last() {
     let editor = FakeEditor::default();
     stage.turn(&editor, "go").await.unwrap();
     check(&stage.entries(), &editor);
-    assert_eq!(stage.fake.bytes("a.txt").unwrap(), b"L0\nL1\nL2\nL3\nL4\nL5\n");
+    assert_eq!(stage.bytes("a.txt").unwrap(), b"L0\nL1\nL2\nL3\nL4\nL5\n");
     let ids: std::collections::HashSet<_> = stage.model.requests()[1].messages.iter().filter_map(|m| match m {
         Message::Result { provider_id, .. } => Some(provider_id.clone()),
         _ => None,
@@ -135,8 +135,8 @@ async fn a_call_that_the_output_limit_cut_is_not_run() {
     let editor = FakeEditor::default();
     stage.turn(&editor, "go").await.unwrap();
     check(&stage.entries(), &editor);
-    assert!(stage.fake.bytes("a").is_some(), "the whole call in front of it runs");
-    assert!(stage.fake.bytes("b").is_none());
+    assert!(stage.bytes("a").is_some(), "the whole call in front of it runs");
+    assert!(stage.bytes("b").is_none());
     assert!(stage.results()[1].contains("cut off"));
 }
 
@@ -217,7 +217,7 @@ async fn a_full_disk_ends_the_turn_with_an_error_and_no_effect() {
     });
     let error = stage.turn(&editor, "go").await.unwrap_err();
     assert!(matches!(error, TurnError::Keep(_)));
-    assert!(stage.fake.bytes("a").is_none(), "an effect that cannot be recorded does not happen (I19)");
+    assert!(stage.bytes("a").is_none(), "an effect that cannot be recorded does not happen (I19)");
     let seen = editor.seen.lock().unwrap();
     assert!(
         seen.iter().any(|u| matches!(u, Update::CallChanged(c) if c.status == Some(CallStatus::Failed))),
@@ -239,7 +239,7 @@ async fn only_the_accepted_hunks_are_written() {
     });
     editor.features.hunk_review = true;
     stage.turn(&editor, "go").await.unwrap();
-    assert_eq!(stage.fake.bytes("a.txt").unwrap(), b"a\nb\nc\nd\ne\nf\nG\n");
+    assert_eq!(stage.bytes("a.txt").unwrap(), b"a\nb\nc\nd\ne\nf\nG\n");
     let said = &stage.results()[0];
     assert!(said.contains("accepted only a part") && said.contains("keep the first line"), "{said}");
 }

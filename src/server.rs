@@ -1,0 +1,58 @@
+//! Serves one editor on this process's standard input and output, to the end of the connection.
+use crate::{acp, config::DataDirs, setup};
+use anyhow::Context;
+use hermes_protocol::{Stdio, Trace, Transport};
+use std::path::Path;
+use tokio_util::sync::CancellationToken;
+
+/// Serves until the editor closes its end, or SIGTERM or SIGINT comes. Both are a good end.
+///
+/// `stdio` was taken before anything could print (I1). `trace`: where the wire is recorded.
+///
+/// # Errors
+/// Where there is no data folder, or the trace cannot be written; nothing was answered then.
+pub fn run(stdio: Stdio, trace: Option<&Path>) -> anyhow::Result<()> {
+    let trace = trace.map(|p| Trace::open(p).with_context(|| format!("cannot record to {}", p.display()))).transpose()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let served = runtime.block_on(async {
+        let shutdown = CancellationToken::new();
+        let signals = shutdown.clone();
+        tokio::spawn(async move {
+            terminated().await;
+            signals.cancel();
+        });
+        let parts = setup::assemble(DataDirs::from_env()?)?;
+        let transport = Transport::stdio(stdio, trace).context("cannot use standard input and output")?;
+        let store = parts.hermes.store.clone();
+        acp::serve(acp::App::new(parts.hermes, parts.auth), transport, shutdown).await?;
+        // What was queued without waiting (titles, settings) is on disk before the process ends.
+        _ = tokio::time::timeout(std::time::Duration::from_millis(500), store.flush()).await;
+        anyhow::Ok(())
+    });
+    // Nothing that still runs may hold the process.
+    runtime.shutdown_background();
+    served
+}
+
+#[cfg(unix)]
+async fn terminated() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+}
+
+#[cfg(not(unix))]
+async fn terminated() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,13 +1,20 @@
 //! The binary: without arguments it serves an editor; every other word is a command for people.
 use clap::Parser;
 use hermes::{
-    cli::{self, Exit, args::Cli},
+    cli::{
+        self, Exit,
+        args::{Cli, Command},
+    },
+    server,
     workspace::process::{HELPER, helper_main},
 };
+use hermes_protocol::Stdio;
 use std::{
     io::IsTerminal,
+    path::Path,
     process::{ExitCode, Termination},
 };
+use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     // Each command runs under this binary as a helper: before anything else, since every command pays for it.
@@ -16,12 +23,35 @@ fn main() -> ExitCode {
     }
     // The way an editor starts it costs no parsing.
     if std::env::args_os().len() == 1 {
-        return if std::io::stdin().is_terminal() { cli::explain() } else { Exit::Usage }.report();
+        return if std::io::stdin().is_terminal() { cli::explain().report() } else { serve(None) };
     }
     let cli = Cli::parse();
     match cli.command {
-        Some(command) => cli::run(&command),
-        None => Exit::Usage,
+        Some(Command::Acp(args)) => serve(args.trace.as_deref()),
+        Some(command) => cli::run(&command).report(),
+        None => serve(cli.serve.trace.as_deref()),
     }
-    .report()
+}
+
+/// Serves an editor. Standard output is taken before anything could print to it.
+fn serve(trace: Option<&Path>) -> ExitCode {
+    logs();
+    let served = Stdio::take().map_err(Into::into).and_then(|stdio| server::run(stdio, trace));
+    match served {
+        Ok(()) => Exit::Good.report(),
+        Err(error) => {
+            tracing::error!("{error:#}");
+            Exit::Failed.report()
+        }
+    }
+}
+
+/// Warnings on stderr, where editors show them; more with `HERMES_EDITOR_LOG`, as `RUST_LOG` writes it.
+fn logs() {
+    let filter = std::env::var("HERMES_EDITOR_LOG").ok().and_then(|f| EnvFilter::try_new(f).ok());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter.unwrap_or_else(|| EnvFilter::new("warn")))
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
 }

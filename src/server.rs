@@ -12,7 +12,9 @@ use tokio_util::sync::CancellationToken;
 /// # Errors
 /// Where there is no data folder, or the trace cannot be written; nothing was answered then.
 pub fn run(stdio: Stdio, trace: Option<&Path>) -> anyhow::Result<()> {
-    let trace = trace.map(|p| Trace::open(p).with_context(|| format!("cannot record to {}", p.display()))).transpose()?;
+    let trace = trace
+        .map(|p| Trace::open(p).with_context(|| format!("cannot record to {}", p.display())))
+        .transpose()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -41,7 +43,8 @@ pub fn run(stdio: Stdio, trace: Option<&Path>) -> anyhow::Result<()> {
 #[cfg(unix)]
 async fn terminated() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
         return std::future::pending().await;
     };
     tokio::select! {

@@ -8,9 +8,10 @@ use crate::{
     config::{self, Config, DataDirs, KeySource},
     log::Settings,
     model::{CredentialState, ErrorKind, ModelError, ModelInfo, Provider, Registry, catalog},
+    secret::Secret,
     store::Store,
     tools::{self, Tools},
-    workspace::{Buffers, SessionWorkspace, Setup, Workspace, process},
+    workspace::{Buffers, SessionWorkspace, Setup, Workspace, process, sandbox},
 };
 use std::{
     path::{Path, PathBuf},
@@ -66,7 +67,7 @@ impl Catalogue {
 /// The registry of a configuration, with the scripted model beside it.
 pub fn registry(config: &Config) -> Registry {
     let mut registry = Registry::from_config(input(config), env);
-    registry.add(Arc::new(crate::model::demo::Demo::default()));
+    registry.add(Arc::new(crate::model::demo::Demo::from_env()));
     registry
 }
 
@@ -116,7 +117,8 @@ impl Models for Catalogue {
             retry_after: None,
         };
         let registry = self.registry();
-        let id = model.map(str::to_owned).or_else(|| registry.default_model()).ok_or_else(|| missing(NO_MODEL))?;
+        let id =
+            model.map(str::to_owned).or_else(|| registry.default_model()).ok_or_else(|| missing(NO_MODEL))?;
         if self.is_signed_out() && registry.credential_state(provider_of(&id)) == CredentialState::Present {
             return Err(missing("you are signed out; sign in to use this model again"));
         }
@@ -158,6 +160,32 @@ struct Local {
     config: Config,
 }
 
+/// How commands run, by the configuration.
+fn commands(config: &Config) -> process::Settings {
+    let keys = config.providers.values().filter_map(|p| match &p.key {
+        Some(KeySource::Env(name)) => Some(name.clone()),
+        _ => None,
+    });
+    let secrets = config.providers.values().filter_map(|p| p.read_key(env).ok().flatten());
+    process::Settings {
+        strip: keys.chain(KEY_VARIABLES.iter().map(|k| (*k).to_owned())).collect(),
+        secrets: secrets.chain(KEY_VARIABLES.iter().filter_map(|k| env(k)).map(Secret::new)).collect(),
+        sandbox: match config.sandbox.mode {
+            config::SandboxMode::WorkspaceWrite => sandbox::Mode::WorkspaceWrite,
+            config::SandboxMode::ReadOnly => sandbox::Mode::ReadOnly,
+            config::SandboxMode::Off => sandbox::Mode::Off,
+        },
+        network_unasked: config.sandbox.network_unasked,
+        network_approved: config.sandbox.network_approved,
+        writable: config.sandbox.roots.clone(),
+        ..process::Settings::default()
+    }
+}
+
+/// Variables that hold keys of models by convention; commands do not get them.
+const KEY_VARIABLES: &[&str] =
+    &["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"];
+
 /// The longest `AGENTS.md` that is taken, in bytes.
 const INSTRUCTIONS: u64 = 32 * 1024;
 
@@ -175,7 +203,7 @@ impl Workspaces for Local {
             session_folder: spill,
             home: etcetera::home_dir().ok(),
             buffers,
-            process: process::Settings {},
+            process: commands(&self.config.for_project(&folders.cwd)),
         };
         let workspace = SessionWorkspace::new(setup).map_err(|e| OpenError::Workspace(e.to_string()))?;
         Ok(Arc::new(workspace))
@@ -186,7 +214,10 @@ impl Workspaces for Local {
     fn instructions(&self, folders: &Folders) -> Vec<Instruction> {
         let agents = folders.cwd.join("AGENTS.md");
         let config = self.config.for_project(&folders.cwd);
-        std::iter::once(agents).chain(config.instructions).filter_map(|path| read(&folders.cwd, &path)).collect()
+        std::iter::once(agents)
+            .chain(config.instructions)
+            .filter_map(|path| read(&folders.cwd, &path))
+            .collect()
     }
 }
 

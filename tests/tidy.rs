@@ -83,7 +83,10 @@ fn functions(text: &str) -> Vec<(String, usize)> {
         let words = line.trim_start();
         let Some(at) = words.find("fn ") else { continue };
         let head = &words[..at];
-        if !head.split_whitespace().all(|w| w.starts_with("pub") || ["async", "const", "unsafe", "extern"].contains(&w)) {
+        if !head
+            .split_whitespace()
+            .all(|w| w.starts_with("pub") || ["async", "const", "unsafe", "extern"].contains(&w))
+        {
             continue;
         }
         let name: String = words[at + 3..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
@@ -111,7 +114,9 @@ fn i23_acp_types_stay_in_acp() {
 fn i24_turns_and_tools_spawn_nothing() {
     let faults = sources()
         .iter()
-        .filter(|(name, _)| (name.starts_with("src/agent/") || name.starts_with("src/tools/")) && !is_test(name))
+        .filter(|(name, _)| {
+            (name.starts_with("src/agent/") || name.starts_with("src/tools/")) && !is_test(name)
+        })
         .filter(|(_, text)| product(text).contains("tokio::spawn") || product(text).contains("task::spawn("))
         .map(|(name, _)| name.clone())
         .collect();
@@ -153,7 +158,8 @@ fn i25_arrows_run_one_way() {
 
 /// The modules of this crate that a text names, in `crate::x` and in `use crate::{x, y::{a, b}}`.
 fn named_modules(text: &str) -> Vec<String> {
-    let ident = |s: &str| s.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    let ident =
+        |s: &str| s.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
     let mut out = Vec::new();
     for (at, _) in text.match_indices("crate::") {
         let rest = &text[at + "crate::".len()..];
@@ -194,7 +200,8 @@ fn named_modules_are_found_in_groups() {
 
 #[test]
 fn nothing_is_left_undone() {
-    let marks = [concat!("to", "do!"), concat!("unimpl", "emented!"), concat!("#[ig", "nore"), concat!("db", "g!(")];
+    let marks =
+        [concat!("to", "do!"), concat!("unimpl", "emented!"), concat!("#[ig", "nore"), concat!("db", "g!(")];
     let mut faults = Vec::new();
     for (name, text) in sources() {
         faults.extend(marks.iter().filter(|m| text.contains(**m)).map(|m| format!("{name}: {m}")));
@@ -269,7 +276,8 @@ fn every_method_is_in_the_table() {
     let names = serde_json::to_value(agent_client_protocol_schema::v1::AGENT_METHOD_NAMES).unwrap();
     let methods: Vec<&str> = names.as_object().unwrap().values().filter_map(|v| v.as_str()).collect();
     assert!(methods.len() >= 12, "{methods:?}");
-    let faults = methods.iter().filter(|m| !readme.contains(&format!("`{m}`"))).map(|m| m.to_string()).collect();
+    let faults =
+        methods.iter().filter(|m| !readme.contains(&format!("`{m}`"))).map(|m| m.to_string()).collect();
     report("methods that protocol/README.md does not have", faults);
 }
 

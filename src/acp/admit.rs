@@ -39,7 +39,9 @@ impl Admit for Admission {
             return Ok(());
         }
         // Params that do not fit are the handler's to refuse, with the field's name.
-        let Some(Names { session_id }) = params.and_then(|p| serde_json::from_str(p).ok()) else { return Ok(()) };
+        let Some(Names { session_id }) = params.and_then(|p| serde_json::from_str(p).ok()) else {
+            return Ok(());
+        };
         let id = (&*session_id.0).into();
         let hermes = &self.0.hermes;
         let slot = if opens { Some(hermes.slot_or_new(&id)) } else { hermes.slot(&id) };

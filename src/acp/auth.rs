@@ -20,13 +20,17 @@ pub enum Credentials {
     /// A local model, or one that needs none.
     NotNeeded,
     /// With what to do about it.
-    Missing { hint: String },
+    Missing {
+        hint: String,
+    },
 }
 
 pub fn methods() -> Vec<acp::AuthMethod> {
-    let description = "Uses the key in OPENAI_API_KEY or in config.toml. Set it, then choose this. Local models need none.";
+    let description =
+        "Uses the key in OPENAI_API_KEY or in config.toml. Set it, then choose this. Local models need none.";
     vec![acp::AuthMethod::Agent(
-        acp::AuthMethodAgent::new(acp::AuthMethodId::new(KEYS), "API key").description(description.to_owned()),
+        acp::AuthMethodAgent::new(acp::AuthMethodId::new(KEYS), "API key")
+            .description(description.to_owned()),
     )]
 }
 

@@ -23,9 +23,17 @@ struct Command {
 
 const COMMANDS: &[Command] = &[
     Command { name: "help", description: "What can be typed here", hint: None },
-    Command { name: "mode", description: "Show or change what is done without asking", hint: Some("ask | accept-edits | plan | full") },
+    Command {
+        name: "mode",
+        description: "Show or change what is done without asking",
+        hint: Some("ask | accept-edits | plan | full"),
+    },
     Command { name: "model", description: "Show or change the model", hint: Some("provider/model") },
-    Command { name: "plan", description: "Plan a task without changing anything", hint: Some("what to plan") },
+    Command {
+        name: "plan",
+        description: "Plan a task without changing anything",
+        hint: Some("what to plan"),
+    },
     Command { name: "review", description: "Review the uncommitted changes", hint: Some("what to look at") },
     Command { name: "explain", description: "Explain code", hint: Some("what to explain") },
     Command { name: "fix", description: "Find and fix a problem", hint: Some("what is wrong") },
@@ -34,9 +42,9 @@ const COMMANDS: &[Command] = &[
 
 fn update() -> acp::SessionUpdate {
     let all = COMMANDS.iter().map(|c| {
-        let input = c.hint.map(|hint| {
-            acp::AvailableCommandInput::Unstructured(acp::UnstructuredCommandInput::new(hint))
-        });
+        let input = c
+            .hint
+            .map(|hint| acp::AvailableCommandInput::Unstructured(acp::UnstructuredCommandInput::new(hint)));
         acp::AvailableCommand::new(c.name, c.description).input(input)
     });
     acp::SessionUpdate::AvailableCommandsUpdate(acp::AvailableCommandsUpdate::new(all.collect()))
@@ -120,7 +128,8 @@ fn model(session: &Session, rest: &str) -> String {
     let known: Vec<String> = session.models.choices().into_iter().map(|m| m.id).collect();
     if rest.is_empty() {
         let now = session.settings().model.or_else(|| session.models.default_id());
-        let now = now.map_or_else(|| "No model is configured.".to_owned(), |m| format!("The model is `{m}`."));
+        let now =
+            now.map_or_else(|| "No model is configured.".to_owned(), |m| format!("The model is `{m}`."));
         return format!("{now} Known: {}.", known.join(", "));
     }
     match config::set_model(session, rest) {
@@ -132,13 +141,27 @@ fn model(session: &Session, rest: &str) -> String {
 /// A command that is a prompt becomes its text; everything else stays as it is.
 pub fn expand(mut parts: Vec<Part>) -> Vec<Part> {
     let Some((name, rest)) = parse(&parts) else { return parts };
-    let about = if rest.is_empty() { "the code at hand (what is selected, attached or was last spoken of)" } else { rest };
+    let about = if rest.is_empty() {
+        "the code at hand (what is selected, attached or was last spoken of)"
+    } else {
+        rest
+    };
     let text = match name {
-        "plan" => format!("Make a plan, with the `todo` tool, for this task. Read what you need; change nothing yet.\n\nTask: {about}"),
-        "review" => format!("Review the uncommitted changes of this project (`git diff`, `git status`). Name real faults first, with file and line, then smaller remarks. Change nothing. Look at: {about}"),
-        "explain" => format!("Explain this code: what it does, why, and what a reader should know. Change nothing. About: {about}"),
-        "fix" => format!("Find the cause of this problem and fix it; check the fix by running what the project has. Problem: {about}"),
-        "test" => format!("Write or extend tests for this in the project's own style, and run them. About: {about}"),
+        "plan" => format!(
+            "Make a plan, with the `todo` tool, for this task. Read what you need; change nothing yet.\n\nTask: {about}"
+        ),
+        "review" => format!(
+            "Review the uncommitted changes of this project (`git diff`, `git status`). Name real faults first, with file and line, then smaller remarks. Change nothing. Look at: {about}"
+        ),
+        "explain" => format!(
+            "Explain this code: what it does, why, and what a reader should know. Change nothing. About: {about}"
+        ),
+        "fix" => format!(
+            "Find the cause of this problem and fix it; check the fix by running what the project has. Problem: {about}"
+        ),
+        "test" => {
+            format!("Write or extend tests for this in the project's own style, and run them. About: {about}")
+        }
         _ => return parts,
     };
     parts[0] = Part::Text { text };

@@ -40,7 +40,8 @@ pub fn options(session: &Session) -> Vec<acp::SessionConfigOption> {
     let id = current.clone().unwrap_or_else(|| NONE.into());
     if !models.iter().any(|m| *m.value.0 == *id) {
         let name = if current.is_some() { id.clone() } else { "No model configured".into() };
-        models.insert(0, acp::SessionConfigSelectOption::new(acp::SessionConfigValueId::new(id.clone()), name));
+        models
+            .insert(0, acp::SessionConfigSelectOption::new(acp::SessionConfigValueId::new(id.clone()), name));
     }
     vec![
         acp::SessionConfigOption::select(MODE, "Mode", settings.mode.id(), modes)
@@ -68,7 +69,8 @@ pub fn set_mode(
     call: &Call,
 ) -> Result<acp::SetSessionModeResponse, acp::Error> {
     let session = app.live(&request.session_id)?;
-    let mode = Mode::from_id(&request.mode_id.0).ok_or_else(|| unknown("modeId", Mode::ALL.map(Mode::id).as_slice()))?;
+    let mode = Mode::from_id(&request.mode_id.0)
+        .ok_or_else(|| unknown("modeId", Mode::ALL.map(Mode::id).as_slice()))?;
     if session.set(|s| s.mode = mode) {
         session.keep.settings(&session.id, &session.settings());
         announce(session, call, |u| matches!(u, acp::SessionUpdate::ConfigOptionUpdate(_)));
@@ -89,7 +91,8 @@ pub fn set_option(
     };
     match &*request.config_id.0 {
         MODE => {
-            let mode = Mode::from_id(&value).ok_or_else(|| unknown("value", Mode::ALL.map(Mode::id).as_slice()))?;
+            let mode =
+                Mode::from_id(&value).ok_or_else(|| unknown("value", Mode::ALL.map(Mode::id).as_slice()))?;
             if session.set(|s| s.mode = mode) {
                 session.keep.settings(&session.id, &session.settings());
                 announce(session.clone(), call, |u| matches!(u, acp::SessionUpdate::CurrentModeUpdate(_)));

@@ -56,7 +56,13 @@ impl AcpEditor {
         }
     }
 
-    async fn message(&self, session: &SessionId, id: &MessageId, text: &str, wrap: fn(acp::ContentChunk) -> acp::SessionUpdate) {
+    async fn message(
+        &self,
+        session: &SessionId,
+        id: &MessageId,
+        text: &str,
+        wrap: fn(acp::ContentChunk) -> acp::SessionUpdate,
+    ) {
         for piece in sizes::chunks(text) {
             self.send(session, wrap(to_acp::chunk(id, to_acp::text(piece)))).await;
         }
@@ -74,7 +80,8 @@ impl AcpEditor {
             Shown::Terminal { output, exit, cwd, .. } => Some((output, exit, cwd)),
             _ => None,
         });
-        let display = self.caps.terminal_output && call.card.kind == ToolKind::Execute && (!ended || ran.is_some());
+        let display =
+            self.caps.terminal_output && call.card.kind == ToolKind::Execute && (!ended || ran.is_some());
         if !display {
             return self.send(session, acp::SessionUpdate::ToolCall(to_acp::opened(call, None))).await;
         }
@@ -85,9 +92,11 @@ impl AcpEditor {
         let opened = to_acp::opened(call, Some(&id)).meta(info);
         self.send(session, acp::SessionUpdate::ToolCall(opened)).await;
         if let Some((output, exit, _)) = ran {
-            let mut meta = to_acp::meta("terminal_output", json!({"terminal_id": id, "data": sizes::text(output)}));
+            let mut meta =
+                to_acp::meta("terminal_output", json!({"terminal_id": id, "data": sizes::text(output)}));
             meta.insert("terminal_exit".into(), exit_meta(&id, exit.as_ref()));
-            let update = to_acp::changed(&CallChanged { id: call.id.clone(), ..Default::default() }, None).meta(meta);
+            let update =
+                to_acp::changed(&CallChanged { id: call.id.clone(), ..Default::default() }, None).meta(meta);
             self.send(session, acp::SessionUpdate::ToolCallUpdate(update)).await;
         }
     }
@@ -98,7 +107,10 @@ impl AcpEditor {
         if let Some(chunk) = &change.terminal {
             match &terminal {
                 Some(id) => {
-                    update = update.meta(to_acp::meta("terminal_output", json!({"terminal_id": id, "data": chunk.data})));
+                    update = update.meta(to_acp::meta(
+                        "terminal_output",
+                        json!({"terminal_id": id, "data": chunk.data}),
+                    ));
                 }
                 None => update.fields.content = Some(vec![live_text(chunk).into()]),
             }
@@ -157,7 +169,9 @@ fn without_content(update: acp::SessionUpdate) -> Option<acp::SessionUpdate> {
 impl port::Editor for AcpEditor {
     async fn update(&self, session: &SessionId, update: Update) {
         match update {
-            Update::Text { id, text } => self.message(session, &id, &text, acp::SessionUpdate::AgentMessageChunk).await,
+            Update::Text { id, text } => {
+                self.message(session, &id, &text, acp::SessionUpdate::AgentMessageChunk).await
+            }
             Update::Thought { id, text } => {
                 self.message(session, &id, &text, acp::SessionUpdate::AgentThoughtChunk).await;
             }
@@ -185,7 +199,9 @@ impl port::Editor for AcpEditor {
                 self.send(session, acp::SessionUpdate::UsageUpdate(acp::UsageUpdate::new(used, size))).await;
             }
             Update::Usage { .. } => {}
-            Update::Notice { id, severity, title, text } => self.notice(session, &id, severity, &title, &text).await,
+            Update::Notice { id, severity, title, text } => {
+                self.notice(session, &id, severity, &title, &text).await
+            }
             Update::Compaction { .. } => {}
         }
     }
@@ -221,9 +237,10 @@ impl port::Editor for AcpEditor {
 fn answer(question: &Question, response: acp::RequestPermissionResponse) -> Answer {
     let ours = response.meta.as_ref().and_then(|m| m.get("hermes-editor"));
     let comment = ours.and_then(|o| o.get("comment")).and_then(Value::as_str).map(str::to_owned);
-    let hunks = ours.and_then(|o| o.get("acceptedHunks")).and_then(Value::as_array).map(|ids| {
-        ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect::<Vec<_>>()
-    });
+    let hunks = ours
+        .and_then(|o| o.get("acceptedHunks"))
+        .and_then(Value::as_array)
+        .map(|ids| ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect::<Vec<_>>());
     let selected = match response.outcome {
         acp::RequestPermissionOutcome::Selected(selected) => selected,
         _ => return Answer::Gone,
@@ -236,7 +253,9 @@ fn answer(question: &Question, response: acp::RequestPermissionResponse) -> Answ
         }
         Some(_) => Answer::No { comment },
         None => {
-            tracing::warn!("a permission was answered with an option that was not offered: it counts as a no");
+            tracing::warn!(
+                "a permission was answered with an option that was not offered: it counts as a no"
+            );
             Answer::No { comment }
         }
     }

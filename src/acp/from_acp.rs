@@ -14,9 +14,9 @@ fn part(i: usize, block: acp::ContentBlock, images: bool) -> Result<Part, acp::E
     let refuse = |what: &str| Err(invalid_params(&format!("prompt[{i}]"), what));
     match block {
         acp::ContentBlock::Text(text) => Ok(Part::Text { text: text.text }),
-        acp::ContentBlock::Image(_) if !images => {
-            refuse("the model of this session does not take images; choose another model, or describe the image")
-        }
+        acp::ContentBlock::Image(_) if !images => refuse(
+            "the model of this session does not take images; choose another model, or describe the image",
+        ),
         acp::ContentBlock::Image(image) => picture(image).or_else(|why| refuse(&why)),
         acp::ContentBlock::ResourceLink(link) => {
             Ok(Part::Link { uri: link.uri, name: link.name, mime: link.mime_type })

@@ -11,7 +11,8 @@ pub fn initialize(
     *app.quirks.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Quirks::of(&caps.client.name);
     let methods = auth::methods();
     call.peer.set_caps(caps);
-    let info = acp::Implementation::new("hermes-editor", env!("CARGO_PKG_VERSION")).title("Hermes".to_owned());
+    let info =
+        acp::Implementation::new("hermes-editor", env!("CARGO_PKG_VERSION")).title("Hermes".to_owned());
     // Version 1 is what we speak, whatever was asked: the client decides whether it can go on (ACP, Initialization).
     Ok(acp::InitializeResponse::new(ProtocolVersion::V1)
         .agent_capabilities(capabilities())

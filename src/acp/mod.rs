@@ -50,24 +50,41 @@ fn unknown_session(id: &acp::SessionId) -> acp::Error {
 
 /// Every method, one line each: the table of contents of the server. *Request* runs concurrently, behind what was
 /// admitted before it; *in order* takes effect before the next line is read.
-fn routes(app: Arc<App>) -> Result<Routes<Arc<App>>, RegisterMethodError> {
+fn routes(app: Arc<App>) -> Result<Routes<App>, RegisterMethodError> {
     let names = acp::AGENT_METHOD_NAMES;
     let mut routes = Routes::new(app);
     routes
-        .in_order(names.initialize, |app: &Arc<App>, p, call| init::initialize(app, p, call))?
-        .request(names.authenticate, |app: Arc<Arc<App>>, p, call| async move { auth::authenticate(&app, p, call).await })?
-        .request(names.logout, |app: Arc<Arc<App>>, p, _| async move { auth::logout(&app, p) })?
-        .request(names.session_new, |app: Arc<Arc<App>>, p, call| async move { session::new(&app, p, call) })?
-        .request(names.session_load, |app: Arc<Arc<App>>, p, call| async move { session::load(&app, p, call).await })?
-        .request(names.session_resume, |app: Arc<Arc<App>>, p, call| async move { session::resume(&app, p, call).await })?
-        .request(names.session_list, |app: Arc<Arc<App>>, p, call| async move { session::list(&app, p, call).await })?
-        .request(names.session_close, |app: Arc<Arc<App>>, p, call| async move { session::close(&app, p, call).await })?
-        .request(names.session_delete, |app: Arc<Arc<App>>, p, call| async move { session::delete(&app, p, call).await })?
-        .request(names.session_prompt, |app: Arc<Arc<App>>, p, call| async move { prompt::prompt(&app, p, call).await })?
-        .notification(names.session_cancel, |app: &Arc<App>, p, _| prompt::cancel(app, &p))?
-        .in_order(names.session_set_mode, |app: &Arc<App>, p, call| config::set_mode(app, p, call))?
-        .in_order(names.session_set_config_option, |app: &Arc<App>, p, call| config::set_option(app, p, call))?
-        .in_order("session/set_model", |app: &Arc<App>, p, call| config::set_model_alias(app, p, call))?;
+        .in_order(names.initialize, |app: &App, p, call| init::initialize(app, p, call))?
+        .request(names.authenticate, |app: Arc<App>, p, call| async move {
+            auth::authenticate(&app, p, call).await
+        })?
+        .request(names.logout, |app: Arc<App>, p, _| async move { auth::logout(&app, p) })?
+        .request(names.session_new, |app: Arc<App>, p, call| async move { session::new(&app, p, call) })?
+        .request(
+            names.session_load,
+            |app: Arc<App>, p, call| async move { session::load(&app, p, call).await },
+        )?
+        .request(names.session_resume, |app: Arc<App>, p, call| async move {
+            session::resume(&app, p, call).await
+        })?
+        .request(
+            names.session_list,
+            |app: Arc<App>, p, call| async move { session::list(&app, p, call).await },
+        )?
+        .request(
+            names.session_close,
+            |app: Arc<App>, p, call| async move { session::close(&app, p, call).await },
+        )?
+        .request(names.session_delete, |app: Arc<App>, p, call| async move {
+            session::delete(&app, p, call).await
+        })?
+        .request(names.session_prompt, |app: Arc<App>, p, call| async move {
+            prompt::prompt(&app, p, call).await
+        })?
+        .notification(names.session_cancel, |app: &App, p, _| prompt::cancel(app, &p))?
+        .in_order(names.session_set_mode, |app: &App, p, call| config::set_mode(app, p, call))?
+        .in_order(names.session_set_config_option, |app: &App, p, call| config::set_option(app, p, call))?
+        .in_order("session/set_model", |app: &App, p, call| config::set_model_alias(app, p, call))?;
     Ok(routes)
 }
 

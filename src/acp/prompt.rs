@@ -20,7 +20,11 @@ pub fn cancel(app: &App, request: &acp::CancelNotification) {
 }
 
 /// The task that serves this request is the turn.
-pub async fn prompt(app: &App, request: acp::PromptRequest, call: Call) -> Result<acp::PromptResponse, Error> {
+pub async fn prompt(
+    app: &App,
+    request: acp::PromptRequest,
+    call: Call,
+) -> Result<acp::PromptResponse, Error> {
     let mut admitted: Admitted = call.take().ok_or_else(|| unknown_session(&request.session_id))?;
     let ticket = admitted.ticket.take().ok_or_else(Error::internal_error)?;
     let _turnstile = ticket.wait().await;
@@ -28,7 +32,9 @@ pub async fn prompt(app: &App, request: acp::PromptRequest, call: Call) -> Resul
     if let Some(why) = session.held() {
         let mut error = Error::internal_error();
         error.message = why.to_owned();
-        return Err(error.data(json!({"kind": "held", "hint": "fork the session, or close it in the other process"})));
+        return Err(
+            error.data(json!({"kind": "held", "hint": "fork the session, or close it in the other process"}))
+        );
     }
     let images = takes_images(&session);
     let parts = from_acp::prompt(request.prompt, images)?;
@@ -82,7 +88,9 @@ fn error(error: TurnError) -> Error {
         TurnError::Keep(e) => {
             let mut out = Error::internal_error();
             out.message = e.to_string();
-            return out.data(json!({"kind": "store", "hint": "free space or check the data folder, then try again"}));
+            return out.data(
+                json!({"kind": "store", "hint": "free space or check the data folder, then try again"}),
+            );
         }
     };
     if model.kind == ErrorKind::Auth {
@@ -109,6 +117,8 @@ fn advice(error: &ModelError) -> (&'static str, &'static str) {
         ErrorKind::Network => ("network", "check the connection and the address of the provider"),
         ErrorKind::Timeout => ("timeout", "send the prompt again; a local model may still be loading"),
         ErrorKind::Tls => ("tls", "check the certificate, or set SSL_CERT_FILE"),
-        ErrorKind::Malformed => ("malformed", "check that the address is an API of the kind that is configured"),
+        ErrorKind::Malformed => {
+            ("malformed", "check that the address is an API of the kind that is configured")
+        }
     }
 }

@@ -16,7 +16,11 @@ use std::{
     sync::Arc,
 };
 
-pub fn new(app: &App, request: acp::NewSessionRequest, call: Call) -> Result<acp::NewSessionResponse, acp::Error> {
+pub fn new(
+    app: &App,
+    request: acp::NewSessionRequest,
+    call: Call,
+) -> Result<acp::NewSessionResponse, acp::Error> {
     let folders = folders(request.cwd, request.additional_directories)?;
     let instructions = instructions(request.system_prompt)?;
     let session = app.hermes.create(opening(folders, instructions, &call)).map_err(failed)?;
@@ -28,7 +32,11 @@ pub fn new(app: &App, request: acp::NewSessionRequest, call: Call) -> Result<acp
 }
 
 /// Replays the whole conversation, then answers (I6).
-pub async fn load(app: &App, request: acp::LoadSessionRequest, call: Call) -> Result<acp::LoadSessionResponse, acp::Error> {
+pub async fn load(
+    app: &App,
+    request: acp::LoadSessionRequest,
+    call: Call,
+) -> Result<acp::LoadSessionResponse, acp::Error> {
     let how = How {
         id: request.session_id,
         folders: folders(request.cwd, request.additional_directories),
@@ -133,7 +141,9 @@ pub async fn list(
     }
     call.or_cancelled(async {
         let page = app.hermes.list(request.cwd, request.cursor).await.map_err(|e| match e {
-            StoreError::Cursor => invalid_params("cursor", "is not one of this list; start again without a cursor"),
+            StoreError::Cursor => {
+                invalid_params("cursor", "is not one of this list; start again without a cursor")
+            }
             e => failed(OpenError::Store(e)),
         })?;
         let sessions = page.heads.into_iter().map(|head| {

@@ -93,7 +93,11 @@ pub fn extract(old: &str, new: &str) -> (String, String, String) {
 
 /// `text` without a copy where it is short.
 pub fn short(text: &str, max: usize) -> Cow<'_, str> {
-    if text.len() <= max { text.into() } else { format!("{}…", &text[..text.floor_char_boundary(max)]).into() }
+    if text.len() <= max {
+        text.into()
+    } else {
+        format!("{}…", &text[..text.floor_char_boundary(max)]).into()
+    }
 }
 
 #[cfg(test)]

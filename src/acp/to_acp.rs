@@ -21,11 +21,12 @@ pub fn part(part: &Part) -> acp::ContentBlock {
     match part {
         Part::Text { text: t } => text(sizes::text(t)),
         Part::Image(image) => picture(image),
-        Part::Link { uri, name, mime } => {
-            acp::ContentBlock::ResourceLink(acp::ResourceLink::new(name.as_str(), uri.as_str()).mime_type(mime.clone()))
-        }
+        Part::Link { uri, name, mime } => acp::ContentBlock::ResourceLink(
+            acp::ResourceLink::new(name.as_str(), uri.as_str()).mime_type(mime.clone()),
+        ),
         Part::Embedded { uri, mime, text } => {
-            let contents = acp::TextResourceContents::new(sizes::text(text), uri.as_str()).mime_type(mime.clone());
+            let contents =
+                acp::TextResourceContents::new(sizes::text(text), uri.as_str()).mime_type(mime.clone());
             acp::ContentBlock::Resource(acp::EmbeddedResource::new(
                 acp::EmbeddedResourceResource::TextResourceContents(contents),
             ))
@@ -37,7 +38,9 @@ fn picture(image: &Image) -> acp::ContentBlock {
     if image.data.len() > sizes::IMAGE {
         return text(format!("[image of {} bytes, not shown]", image.data.len() / 4 * 3));
     }
-    acp::ContentBlock::Image(acp::ImageContent::new(image.data.as_ref(), image.mime.as_str()).uri(image.uri.clone()))
+    acp::ContentBlock::Image(
+        acp::ImageContent::new(image.data.as_ref(), image.mime.as_str()).uri(image.uri.clone()),
+    )
 }
 
 pub fn kind(kind: ToolKind) -> acp::ToolKind {

@@ -51,12 +51,18 @@ impl Ask<'_> {
         };
         match self.editor.ask(&self.session.id, question).await {
             Answer::Gone => Permitted::Gone,
-            Answer::Failed(why) => Permitted::No(format!("the question could not be asked, so it was not done: {why}")),
+            Answer::Failed(why) => {
+                Permitted::No(format!("the question could not be asked, so it was not done: {why}"))
+            }
             Answer::No { comment } => Permitted::No(match comment {
                 Some(comment) => format!("the user rejected this and says: {comment}"),
-                None => "the user rejected this: it was not done. Do something else, or ask what they want".into(),
+                None => {
+                    "the user rejected this: it was not done. Do something else, or ask what they want".into()
+                }
             }),
-            Answer::Yes { scope, hunks, comment } => self.accepted(effects, scope, remember, hunks, comment).await,
+            Answer::Yes { scope, hunks, comment } => {
+                self.accepted(effects, scope, remember, hunks, comment).await
+            }
         }
     }
 
@@ -83,9 +89,10 @@ impl Ask<'_> {
             hunks::Accepted::Some { effects, note } => {
                 Permitted::Yes { effects, note: Some(note + comment.as_deref().unwrap_or("")) }
             }
-            hunks::Accepted::None => {
-                Permitted::No(format!("the user accepted no part of this change{}", comment.as_deref().unwrap_or("")))
-            }
+            hunks::Accepted::None => Permitted::No(format!(
+                "the user accepted no part of this change{}",
+                comment.as_deref().unwrap_or("")
+            )),
         }
     }
 }
@@ -96,8 +103,18 @@ fn options(remember: Option<&[Grant]>) -> Vec<Choice> {
     let mut all = vec![choice("allow_once", "Allow once".into(), true, Scope::Once)];
     if let Some(grants) = remember {
         let what = grants.iter().map(words).collect::<Vec<_>>().join(" and ");
-        all.push(choice("allow_session", format!("Always allow {what}, in this session"), true, Scope::Session));
-        all.push(choice("allow_project", format!("Always allow {what}, in this project"), true, Scope::Project));
+        all.push(choice(
+            "allow_session",
+            format!("Always allow {what}, in this session"),
+            true,
+            Scope::Session,
+        ));
+        all.push(choice(
+            "allow_project",
+            format!("Always allow {what}, in this project"),
+            true,
+            Scope::Project,
+        ));
     }
     all.push(choice("reject_once", "Reject".into(), false, Scope::Once));
     all

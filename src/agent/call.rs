@@ -66,7 +66,8 @@ pub fn open(session: &Session, made: Made, verdict: repeat::Verdict, cut: bool) 
     let prepared = match (tool, problem) {
         (None, _) => Err(tools::unknown(&call.name, &session.tools)),
         (_, _) if cut => Err(ToolError::BadArguments(
-            "the reply was cut off by the output limit, so this call was not run: repeat it with less in it".into(),
+            "the reply was cut off by the output limit, so this call was not run: repeat it with less in it"
+                .into(),
         )),
         (_, Some(problem)) => Err(ToolError::BadArguments(problem)),
         (Some(tool), None) => tool.prepare(raw_input.clone()),
@@ -89,7 +90,11 @@ pub fn open(session: &Session, made: Made, verdict: repeat::Verdict, cut: bool) 
 /// One line of at most 200 characters, never empty.
 pub fn one_line(title: &str) -> String {
     let line = title.split(['\n', '\r']).find(|l| !l.trim().is_empty()).unwrap_or("Tool call").trim();
-    if line.chars().count() <= 200 { line.to_owned() } else { line.chars().take(199).chain(['…']).collect() }
+    if line.chars().count() <= 200 {
+        line.to_owned()
+    } else {
+        line.chars().take(199).chain(['…']).collect()
+    }
 }
 
 impl Open {
@@ -165,16 +170,22 @@ impl<'t> Caller<'t> {
     async fn together(&self, mut open: Open, repeats: &Repeats) -> Closed {
         let end = match self.permit(&mut open, repeats).await {
             Err(end) => end,
-            Ok((_, effects)) if !effects.is_pure_read() => {
-                End::told(Outcome::Failed, "this tool planned more than reading and was not run (this is a bug)")
-            }
+            Ok((_, effects)) if !effects.is_pure_read() => End::told(
+                Outcome::Failed,
+                "this tool planned more than reading and was not run (this is a bug)",
+            ),
             Ok((prepared, effects)) => self.effect(&open, prepared, effects).await,
         };
         self.close(open, end, vec![]).await
     }
 
     /// Anything else: its plan, question and effect are one step, and `Began` is durable before the effect.
-    async fn alone(&self, mut open: Open, journal: &mut Journal, repeats: &mut Repeats) -> Result<Closed, KeepError> {
+    async fn alone(
+        &self,
+        mut open: Open,
+        journal: &mut Journal,
+        repeats: &mut Repeats,
+    ) -> Result<Closed, KeepError> {
         let (name, args) = (open.call.name.clone(), open.call.args.clone());
         let end = match self.permit(&mut open, repeats).await {
             Err(end) => {
@@ -325,7 +336,13 @@ impl<'t> Caller<'t> {
             (true, Outcome::Ok) if !card.shown.is_empty() => {}
             (true, _) => card.shown.push(Shown::Text { text: told.clone() }),
         }
-        let text = super::bound::bound(&*self.session.workspace, &open.call.id, told, self.session.limits.result_bytes).await;
+        let text = super::bound::bound(
+            &*self.session.workspace,
+            &open.call.id,
+            told,
+            self.session.limits.result_bytes,
+        )
+        .await;
         let text = open.note.into_iter().fold(text, |text, note| text + &note);
         entries.push(Entry::Result {
             call: open.call.id.clone(),
@@ -370,7 +387,9 @@ async fn guarded<T>(work: BoxFuture<'_, Result<T, ToolError>>) -> Result<T, Tool
 /// What tells after a crash whether the effect happened.
 fn planned(effects: &Effects) -> Vec<Planned> {
     let hash = |text: &crate::workspace::text::Text| {
-        text.to_bytes().ok().map(|bytes| Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect::<String>())
+        text.to_bytes()
+            .ok()
+            .map(|bytes| Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect::<String>())
     };
     let file = |path: &crate::effects::WsPath, old: Option<String>, new: Option<String>| Planned::File {
         path: path.as_path().to_owned(),

@@ -36,7 +36,9 @@ pub fn messages(entries: &[Stored]) -> Vec<Message> {
             continue;
         }
         match &stored.entry {
-            Entry::User { parts, state: PromptState::Sent, volatile, .. } => out.push(prompt(parts, volatile.as_deref())),
+            Entry::User { parts, state: PromptState::Sent, volatile, .. } => {
+                out.push(prompt(parts, volatile.as_deref()))
+            }
             Entry::Steer { text, .. } => {
                 out.push(user(format!("[The user says, while you are working]\n{text}")));
             }
@@ -65,7 +67,8 @@ fn prompt(parts: &[Part], volatile: Option<&str>) -> Message {
 
 /// A reply, and right behind it the result of each of its calls, in source order.
 fn assistant(blocks: &[Block], interrupted: bool, view: &View<'_>, out: &mut Vec<Message>) {
-    let kept: Vec<Block> = blocks.iter().filter(|b| !(interrupted && matches!(b, Block::Call(_)))).cloned().collect();
+    let kept: Vec<Block> =
+        blocks.iter().filter(|b| !(interrupted && matches!(b, Block::Call(_)))).cloned().collect();
     let says_something = kept.iter().any(|b| match b {
         Block::Text { text } => !text.trim().is_empty(),
         Block::Call(_) => true,
@@ -149,7 +152,11 @@ mod tests {
     use crate::{clock::Millis, id::*, log::*};
 
     fn log(entries: Vec<Entry>) -> Vec<Stored> {
-        entries.into_iter().enumerate().map(|(i, entry)| Stored { seq: i as u64, at: Millis(0), entry }).collect()
+        entries
+            .into_iter()
+            .enumerate()
+            .map(|(i, entry)| Stored { seq: i as u64, at: Millis(0), entry })
+            .collect()
     }
     fn said(text: &str) -> Entry {
         Entry::User {
@@ -231,7 +238,15 @@ mod tests {
     #[test]
     fn a_summary_covers_and_a_rewind_takes_back() {
         let summary = Entry::Summary { id: MessageId::new(), covers: 2, text: "S".into() };
-        let entries = log(vec![said("a"), said("b"), said("c"), summary, said("d"), Entry::Rewind { to: 4 }, said("e")]);
+        let entries = log(vec![
+            said("a"),
+            said("b"),
+            said("c"),
+            summary,
+            said("d"),
+            Entry::Rewind { to: 4 },
+            said("e"),
+        ]);
         assert_eq!(
             shape(&messages(&entries)),
             ["user [Summary of the conversation so far]\n\nS", "user c", "user e"]

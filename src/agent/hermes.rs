@@ -35,7 +35,12 @@ pub struct Hermes {
 
 /// Makes the workspace and the tools of a session.
 pub trait Workspaces: Send + Sync {
-    fn open(&self, folders: &Folders, spill: PathBuf, buffers: Arc<dyn Buffers>) -> Result<Arc<dyn Workspace>, OpenError>;
+    fn open(
+        &self,
+        folders: &Folders,
+        spill: PathBuf,
+        buffers: Arc<dyn Buffers>,
+    ) -> Result<Arc<dyn Workspace>, OpenError>;
     fn tools(&self) -> Tools;
     /// Texts of the project for the system prompt (`AGENTS.md`).
     fn instructions(&self, folders: &Folders) -> Vec<Instruction>;

@@ -19,7 +19,13 @@ fn of_change(n: usize, change: &Change) -> Vec<Hunk> {
                 .enumerate()
                 .map(|(k, op)| {
                     let (a, b) = (op.old_range(), op.new_range());
-                    hunk(n, k, path, (a.start as u32 + 1, a.end as u32 + 1), (b.start as u32 + 1, b.end as u32 + 1))
+                    hunk(
+                        n,
+                        k,
+                        path,
+                        (a.start as u32 + 1, a.end as u32 + 1),
+                        (b.start as u32 + 1, b.end as u32 + 1),
+                    )
                 })
                 .collect()
         }
@@ -53,7 +59,12 @@ pub fn accept(mut effects: Effects, accepted: &[String]) -> Accepted {
         let hunks = of_change(n, &change);
         let refused: Vec<&Hunk> = hunks.iter().filter(|h| !accepted.contains(&h.id)).collect();
         left_out.extend(refused.iter().map(|h| {
-            format!("{} lines {}–{}", h.path.display(), h.new_lines.0, h.new_lines.1.saturating_sub(1).max(h.new_lines.0))
+            format!(
+                "{} lines {}–{}",
+                h.path.display(),
+                h.new_lines.0,
+                h.new_lines.1.saturating_sub(1).max(h.new_lines.0)
+            )
         }));
         if refused.is_empty() {
             kept.push(change);

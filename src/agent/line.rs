@@ -120,7 +120,9 @@ mod tests {
         let (b, c) = (line.ticket(), line.ticket());
         drop(b);
         drop(a);
-        let c = tokio::time::timeout(std::time::Duration::from_secs(5), c.wait()).await.expect("the line stands still");
+        let c = tokio::time::timeout(std::time::Duration::from_secs(5), c.wait())
+            .await
+            .expect("the line stands still");
         drop(c);
         assert!(!line.is_busy());
     }

@@ -1,13 +1,13 @@
 //! The agent: sessions, their turns, and the projections of their logs.
+pub mod call;
+pub mod context;
 pub mod hermes;
-pub mod port;
-pub mod line;
 pub mod journal;
+pub mod line;
+pub mod port;
 pub mod session;
 pub mod slot;
 pub mod turn;
-pub mod call;
-pub mod context;
 pub mod view;
 
 mod ask;
@@ -16,8 +16,8 @@ mod coalesce;
 mod hunks;
 mod live;
 mod preview;
-mod recover;
 pub mod prompt;
+mod recover;
 mod repeat;
 mod reply;
 

@@ -10,7 +10,9 @@ use std::sync::Arc;
 pub fn of(effects: &Effects) -> (Vec<Shown>, Vec<Location>) {
     let mut shown: Vec<Shown> = effects.writes.iter().flat_map(diffs).collect();
     if let Some(command) = &effects.runs {
-        shown.push(Shown::Text { text: fence("sh", &crate::permit::shell::escape_for_display(&command.text)) });
+        shown.push(Shown::Text {
+            text: fence("sh", &crate::permit::shell::escape_for_display(&command.text)),
+        });
     }
     let mut locations = Vec::new();
     for change in &effects.writes {

@@ -43,12 +43,15 @@ fn system(session: &Session) -> String {
 pub async fn volatile(session: &Session) -> Option<String> {
     let mut lines = Vec::new();
     if session.settings().mode == Mode::Plan {
-        lines.push("Plan mode is on: read and plan; nothing may be changed until the user leaves it.".to_owned());
+        lines.push(
+            "Plan mode is on: read and plan; nothing may be changed until the user leaves it.".to_owned(),
+        );
     }
     let dirty = session.workspace.dirty();
     if !dirty.is_empty() {
         let names: Vec<String> = dirty.iter().map(|(path, _)| path.to_string()).collect();
-        lines.push(format!("Unsaved in the editor (commands do not see these changes): {}", names.join(", ")));
+        lines
+            .push(format!("Unsaved in the editor (commands do not see these changes): {}", names.join(", ")));
     }
     (!lines.is_empty()).then(|| format!("[Context]\n{}", lines.join("\n")))
 }

@@ -17,7 +17,11 @@ pub fn closing(loaded: &Loaded) -> Vec<Entry> {
     if let Some(draft) = &loaded.draft {
         let mut blocks = Vec::new();
         if !draft.thinking.is_empty() {
-            blocks.push(Block::Thinking { id: crate::id::MessageId::new(), text: draft.thinking.clone(), native: None });
+            blocks.push(Block::Thinking {
+                id: crate::id::MessageId::new(),
+                text: draft.thinking.clone(),
+                native: None,
+            });
         }
         if !draft.text.is_empty() {
             blocks.push(Block::Text { text: draft.text.clone() });
@@ -57,13 +61,17 @@ fn open_calls(entries: &[Stored]) -> Vec<Entry> {
 /// A result for a call without one. What had begun is compared with the disk.
 fn result(call: &Call, began: Option<&[Planned]>) -> Entry {
     let (outcome, text) = match began.map(what_happened) {
-        None => (Outcome::Cancelled, "interrupted before it began: the agent's process ended. Nothing was done"),
-        Some(Happened::All) => {
-            (Outcome::Ok, "the agent's process ended right after this; the change is on disk, checked afterwards")
+        None => {
+            (Outcome::Cancelled, "interrupted before it began: the agent's process ended. Nothing was done")
         }
-        Some(Happened::Nothing) => {
-            (Outcome::Failed, "the agent's process ended before this took effect; the file is as it was before")
-        }
+        Some(Happened::All) => (
+            Outcome::Ok,
+            "the agent's process ended right after this; the change is on disk, checked afterwards",
+        ),
+        Some(Happened::Nothing) => (
+            Outcome::Failed,
+            "the agent's process ended before this took effect; the file is as it was before",
+        ),
         Some(Happened::Unknown) => (
             Outcome::Unknown,
             "the agent's process ended while this was under way: whether it took effect is not known. Look before you \

@@ -224,15 +224,22 @@ impl<'a> Gathering<'a> {
         id
     }
 
-    fn call(&mut self, provider_id: Option<String>, name: String, raw: &str, native: Option<crate::log::Native>) {
+    fn call(
+        &mut self,
+        provider_id: Option<String>,
+        name: String,
+        raw: &str,
+        native: Option<crate::log::Native>,
+    ) {
         let id = CallId::new();
         let provider_id = self.journal.unique_provider_id(provider_id, id.as_str());
         // What is kept is always a JSON object: a strict provider refuses the whole history otherwise.
         let (args, problem) = match arguments::parse(raw) {
             Ok(value) => (value.to_string(), None),
-            Err(error) => {
-                (serde_json::json!({"unreadable_arguments": head(raw, 2000)}).to_string(), Some(error.to_string()))
-            }
+            Err(error) => (
+                serde_json::json!({"unreadable_arguments": head(raw, 2000)}).to_string(),
+                Some(error.to_string()),
+            ),
         };
         let call = Call { id, provider_id, name, args, native };
         self.blocks.push(Block::Call(call.clone()));

@@ -70,7 +70,8 @@ pub struct Turn<'s> {
     calls: u32,
 }
 
-const NUDGE_EMPTY: &str = "[Your last reply was empty. Go on with the task, or say to the user what you did and found.]";
+const NUDGE_EMPTY: &str =
+    "[Your last reply was empty. Go on with the task, or say to the user what you did and found.]";
 const NUDGE_LAST_WORD: &str = "[You have used up the model requests of this turn and have no tools any more. Tell the \
      user in a few sentences what is done, what is not, and what you would do next.]";
 
@@ -236,7 +237,8 @@ impl<'s> Turn<'s> {
     }
 
     async fn keep(&mut self, reply: &Reply) -> Result<(), TurnError> {
-        let model = self.session.settings().model.or_else(|| self.session.models.default_id()).unwrap_or_default();
+        let model =
+            self.session.settings().model.or_else(|| self.session.models.default_id()).unwrap_or_default();
         if let Some(entry) = reply.entry(&model) {
             self.journal.append(vec![entry]).await?;
         }
@@ -313,7 +315,8 @@ impl<'s> Turn<'s> {
     async fn close_unkept(&self, calls: Vec<CallId>, error: &TurnError) {
         for id in calls {
             let shown = Some(vec![Shown::Text { text: error.to_string() }]);
-            let closed = CallChanged { id, status: Some(CallStatus::Failed), shown, ..CallChanged::default() };
+            let closed =
+                CallChanged { id, status: Some(CallStatus::Failed), shown, ..CallChanged::default() };
             self.update(Update::CallChanged(Box::new(closed))).await;
         }
     }

@@ -56,7 +56,10 @@ async fn i12_cancel_before_the_first_delta() {
 #[tokio::test]
 async fn a_question_that_is_dismissed_ends_the_turn() {
     let stage = Stage::new([
-        calls(&[("1", "write", r#"{"path":"a","content":"x"}"#), ("2", "write", r#"{"path":"b","content":"x"}"#)]),
+        calls(&[
+            ("1", "write", r#"{"path":"a","content":"x"}"#),
+            ("2", "write", r#"{"path":"b","content":"x"}"#),
+        ]),
         text("never"),
     ]);
     let editor = FakeEditor::answering(|_| Answer::Gone);

@@ -95,11 +95,21 @@ impl FakeEditor {
     }
     pub fn text(&self) -> String {
         let seen = self.seen.lock().unwrap();
-        seen.iter().filter_map(|u| match u { Update::Text { text, .. } => Some(text.as_str()), _ => None }).collect()
+        seen.iter()
+            .filter_map(|u| match u {
+                Update::Text { text, .. } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect()
     }
     pub fn notices(&self) -> Vec<String> {
         let seen = self.seen.lock().unwrap();
-        seen.iter().filter_map(|u| match u { Update::Notice { title, .. } => Some(title.clone()), _ => None }).collect()
+        seen.iter()
+            .filter_map(|u| match u {
+                Update::Notice { title, .. } => Some(title.clone()),
+                _ => None,
+            })
+            .collect()
     }
 }
 #[async_trait]
@@ -209,12 +219,24 @@ impl Stage {
 
     pub fn outcomes(&self) -> Vec<Outcome> {
         let results = self.entries();
-        results.iter().filter_map(|s| match &s.entry { Entry::Result { outcome, .. } => Some(*outcome), _ => None }).collect()
+        results
+            .iter()
+            .filter_map(|s| match &s.entry {
+                Entry::Result { outcome, .. } => Some(*outcome),
+                _ => None,
+            })
+            .collect()
     }
 
     pub fn results(&self) -> Vec<String> {
         let results = self.entries();
-        results.iter().filter_map(|s| match &s.entry { Entry::Result { text, .. } => Some(text.clone()), _ => None }).collect()
+        results
+            .iter()
+            .filter_map(|s| match &s.entry {
+                Entry::Result { text, .. } => Some(text.clone()),
+                _ => None,
+            })
+            .collect()
     }
 }
 

@@ -35,14 +35,22 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 }
 
 fn steps(moves: &[Move]) -> Vec<Step> {
-    let mut out: Vec<Step> = moves.iter().map(|m| match m {
-        Move::Say(t) => Step::Say(Delta::Text((*t).into())),
-        Move::Think => Step::Say(Delta::Thinking("t".into())),
-        Move::Call(n, a) => Step::Say(Delta::Call { provider_id: Some("same".into()), name: (*n).into(), args: (*a).into(), native: None }),
-        Move::End(f) => Step::Say(Delta::End(*f)),
-        Move::Fail => Step::Fail(error(ErrorKind::BadRequest, "no")),
-        Move::Cancel => Step::Hang,
-    }).collect();
+    let mut out: Vec<Step> = moves
+        .iter()
+        .map(|m| match m {
+            Move::Say(t) => Step::Say(Delta::Text((*t).into())),
+            Move::Think => Step::Say(Delta::Thinking("t".into())),
+            Move::Call(n, a) => Step::Say(Delta::Call {
+                provider_id: Some("same".into()),
+                name: (*n).into(),
+                args: (*a).into(),
+                native: None,
+            }),
+            Move::End(f) => Step::Say(Delta::End(*f)),
+            Move::Fail => Step::Fail(error(ErrorKind::BadRequest, "no")),
+            Move::Cancel => Step::Hang,
+        })
+        .collect();
     out.push(Step::Say(Delta::End(Finish::Stop)));
     out
 }
@@ -61,7 +69,9 @@ fn valid(messages: &[Message]) {
                     let Block::Call(call) = block else { continue };
                     assert!(ids.insert(call.provider_id.clone()), "an id used twice");
                     i += 1;
-                    assert!(matches!(&messages[i], Message::Result { provider_id, .. } if *provider_id == call.provider_id));
+                    assert!(
+                        matches!(&messages[i], Message::Result { provider_id, .. } if *provider_id == call.provider_id)
+                    );
                 }
             }
         }

@@ -19,7 +19,9 @@ async fn a_turn_reads_edits_and_reports() {
     assert_eq!(editor.text(), "done");
     let asked = editor.asked.lock().unwrap();
     assert_eq!(asked.len(), 1, "the read is not asked, the edit is");
-    let [Shown::Diff { old, new, .. }] = asked[0].card.shown.as_slice() else { panic!("{:?}", asked[0].card) };
+    let [Shown::Diff { old, new, .. }] = asked[0].card.shown.as_slice() else {
+        panic!("{:?}", asked[0].card)
+    };
     assert_eq!((old.as_deref(), &**new), (Some("one\n"), "two\n"));
 }
 
@@ -80,8 +82,9 @@ async fn i10_reads_overlap_and_results_stay_in_source_order() {
 
 #[tokio::test]
 async fn six_edits_of_one_file_each_plan_on_the_last() {
-    let edits: Vec<String> =
-        (0..6).map(|i| format!(r#"{{"path":"a.txt","old_string":"l{i}\n","new_string":"L{i}\n"}}"#)).collect();
+    let edits: Vec<String> = (0..6)
+        .map(|i| format!(r#"{{"path":"a.txt","old_string":"l{i}\n","new_string":"L{i}\n"}}"#))
+        .collect();
     let calls_: Vec<_> = edits.iter().map(|e| ("", "edit", e.as_str())).collect();
     let stage = Stage::new([calls(&calls_), text("ok")]);
     stage.fake.file("a.txt", "l0\nl1\nl2\nl3\nl4\nl5\n").seen("a.txt");
@@ -89,10 +92,14 @@ async fn six_edits_of_one_file_each_plan_on_the_last() {
     stage.turn(&editor, "go").await.unwrap();
     check(&stage.entries(), &editor);
     assert_eq!(stage.bytes("a.txt").unwrap(), b"L0\nL1\nL2\nL3\nL4\nL5\n");
-    let ids: std::collections::HashSet<_> = stage.model.requests()[1].messages.iter().filter_map(|m| match m {
-        Message::Result { provider_id, .. } => Some(provider_id.clone()),
-        _ => None,
-    }).collect();
+    let ids: std::collections::HashSet<_> = stage.model.requests()[1]
+        .messages
+        .iter()
+        .filter_map(|m| match m {
+            Message::Result { provider_id, .. } => Some(provider_id.clone()),
+            _ => None,
+        })
+        .collect();
     assert_eq!(ids.len(), 6, "an id that the model left out or used twice is made unique");
 }
 
@@ -129,7 +136,10 @@ async fn every_bad_call_is_answered_with_what_is_wrong() {
 
 #[tokio::test]
 async fn a_call_that_the_output_limit_cut_is_not_run() {
-    let mut cut = calls(&[("1", "write", r#"{"path":"a","content":"x"}"#), ("2", "write", r#"{"path":"b","content":"x"}"#)]);
+    let mut cut = calls(&[
+        ("1", "write", r#"{"path":"a","content":"x"}"#),
+        ("2", "write", r#"{"path":"b","content":"x"}"#),
+    ]);
     *cut.last_mut().unwrap() = Step::Say(Delta::End(Finish::Length));
     let stage = Stage::new([cut, text("ok")]);
     let editor = FakeEditor::default();
@@ -203,7 +213,9 @@ async fn failures_are_retried_before_the_first_delta_and_told() {
     assert_eq!(stage.model.requests().len(), 1);
     stage.turn(&editor, "more").await.unwrap();
     let last = stage.model.requests().pop().unwrap();
-    assert!(matches!(&last.messages[1], Message::Assistant { blocks } if *blocks == [Block::Text { text: "part".into() }]));
+    assert!(
+        matches!(&last.messages[1], Message::Assistant { blocks } if *blocks == [Block::Text { text: "part".into() }])
+    );
 }
 
 #[tokio::test]
@@ -259,7 +271,10 @@ async fn long_results_are_bounded_and_the_whole_is_readable() {
 #[tokio::test]
 async fn replay_shows_what_was_shown_live() {
     let stage = Stage::new([
-        calls(&[("c1", "read", r#"{"path":"a.txt"}"#), ("c2", "edit", r#"{"path":"a.txt","old_string":"one","new_string":"two"}"#)]),
+        calls(&[
+            ("c1", "read", r#"{"path":"a.txt"}"#),
+            ("c2", "edit", r#"{"path":"a.txt","old_string":"one","new_string":"two"}"#),
+        ]),
         text("done"),
     ]);
     stage.fake.file("a.txt", "one\n");
@@ -279,10 +294,13 @@ async fn replay_shows_what_was_shown_live() {
             _ => {}
         }
     }
-    let cards: Vec<_> = replayed.iter().filter_map(|u| match u {
-        Update::Call(c) => Some((c.id.clone(), c.card.clone(), c.status)),
-        _ => None,
-    }).collect();
+    let cards: Vec<_> = replayed
+        .iter()
+        .filter_map(|u| match u {
+            Update::Call(c) => Some((c.id.clone(), c.card.clone(), c.status)),
+            _ => None,
+        })
+        .collect();
     assert_eq!(live, cards);
     assert!(matches!(replayed.first(), Some(Update::User { .. })));
     assert!(matches!(replayed.last(), Some(Update::Text { text, .. }) if text == "done"));

@@ -1,12 +1,12 @@
 //! Entries: appended, never changed; and the draft of the reply that is being streamed.
-use super::{Cx, SessionHead, StoreError, blobs, checksum, to_json};
+use super::{BlobId, Cx, SessionHead, StoreError, blobs, checksum, to_json};
 use crate::{
     clock::Millis,
     id::{MessageId, SessionId},
     log::{Entry, Stored},
 };
 use rusqlite::params;
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 /// A session as it was stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +56,29 @@ pub(super) struct Raw {
     pub at: i64,
     pub sum: i64,
     pub json: String,
+}
+
+/// Long texts that were read a moment ago: the new text of an edit is the old one of the next.
+#[derive(Default)]
+pub(super) struct Recent {
+    texts: HashMap<BlobId, String>,
+    bytes: usize,
+}
+
+impl Recent {
+    /// Bytes that are kept at most.
+    const LIMIT: usize = 512 << 10;
+
+    fn note(&mut self, id: BlobId, text: &str) {
+        if self.bytes + text.len() > Self::LIMIT {
+            self.texts.clear();
+            self.bytes = 0;
+        }
+        if text.len() < Self::LIMIT {
+            self.bytes += text.len();
+            self.texts.insert(id, text.to_owned());
+        }
+    }
 }
 
 impl Raw {
@@ -115,13 +138,24 @@ impl Cx<'_> {
         to_json(&value)
     }
 
-    /// The entry of a row, or why there is none.
-    pub(super) fn decode(&self, raw: &Raw) -> Result<Result<Entry, GapKind>, StoreError> {
+    /// The entry of a row, or why there is none. `recent`: long texts of the rows before, which often come again.
+    pub(super) fn decode(
+        &self,
+        raw: &Raw,
+        recent: &mut Recent,
+    ) -> Result<Result<Entry, GapKind>, StoreError> {
         if checksum(raw.seq, raw.at, &raw.json) != raw.sum {
             return Ok(Err(GapKind::Damaged));
         }
         let text = blobs::unfold(&raw.json, |id| {
-            Ok::<_, StoreError>(self.blob(id)?.and_then(|bytes| String::from_utf8(bytes).ok()))
+            if let Some(text) = recent.texts.get(&id) {
+                return Ok::<_, StoreError>(Some(text.clone()));
+            }
+            let text = self.blob(id)?.and_then(|bytes| String::from_utf8(bytes).ok());
+            if let Some(text) = &text {
+                recent.note(id, text);
+            }
+            Ok(text)
         });
         let json = match text {
             Ok(Some(json)) => json,
@@ -144,10 +178,11 @@ impl Cx<'_> {
             salvaged: self.salvaged,
             next: 0,
         };
+        let mut recent = Recent::default();
         for raw in self.rows(key)? {
             let seq = u64::try_from(raw.seq).unwrap_or_default();
             loaded.damaged.extend((loaded.next..seq).map(|seq| Gap { seq, kind: GapKind::Missing }));
-            match self.decode(&raw)? {
+            match self.decode(&raw, &mut recent)? {
                 Ok(entry) => loaded.entries.push(Stored { seq, at: Millis(raw.at), entry }),
                 Err(kind) => loaded.damaged.push(Gap { seq, kind }),
             }

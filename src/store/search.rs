@@ -2,7 +2,10 @@
 //!
 //! The index holds words alone (contentless FTS5); texts are read from the entries. It is filled in pieces before a
 //! search, never while an entry is appended: an append must not wait for it.
-use super::{Cx, StoreError, entries::Raw};
+use super::{
+    Cx, StoreError,
+    entries::{Raw, Recent},
+};
 use crate::{
     clock::Millis,
     id::SessionId,
@@ -126,8 +129,11 @@ impl Cx<'_> {
             |r| Ok((r.get::<_, i64>(0)?, Raw::of(r, 1)?)),
         )?;
         let Some((last, _)) = rows.last() else { return Ok(false) };
+        let mut recent = Recent::default();
         for (id, raw) in &rows {
-            let Some((_, text)) = self.decode(raw)?.ok().as_ref().and_then(words) else { continue };
+            let Some((_, text)) = self.decode(raw, &mut recent)?.ok().as_ref().and_then(words) else {
+                continue;
+            };
             self.run("INSERT INTO search (rowid, text) VALUES (?1, ?2)", params![id, text])?;
         }
         self.run("UPDATE search_state SET upto = ?1", [last])?;
@@ -177,11 +183,14 @@ impl Cx<'_> {
         // Entries without text lie between those with: look a little further.
         let rows = self.all(sql, params![key, from, (count * 4).max(1) as i64], |r| Raw::of(r, 0))?;
         let mut lines = Vec::new();
+        let mut recent = Recent::default();
         for raw in rows {
             if lines.len() == count.max(1) {
                 break;
             }
-            let Some((role, text)) = self.decode(&raw)?.ok().as_ref().and_then(words) else { continue };
+            let Some((role, text)) = self.decode(&raw, &mut recent)?.ok().as_ref().and_then(words) else {
+                continue;
+            };
             let seq = u64::try_from(raw.seq).unwrap_or_default();
             lines.push(Line { seq, at: Millis(raw.at), role, text: excerpt(&text, search) });
         }

@@ -135,6 +135,8 @@ pub struct Command {
     /// The argument lists of the simple commands in it, where it was understood.
     pub leaves: Vec<Vec<String>>,
     pub background: bool,
+    /// To run outside the sandbox, after the sandbox stopped it: always a question.
+    pub unconfined: bool,
 }
 
 pub use crate::permit::shell::Verdict;

@@ -1,5 +1,6 @@
 //! Commands under the real helper: nothing that they start outlives them, whatever it does to get away.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)] // a test's own tools
 use hermes::{
     effects::{Command, Verdict},
     workspace::{
@@ -90,6 +91,7 @@ impl Place {
             prefix: None,
             leaves: Vec::new(),
             background: false,
+            unconfined: false,
         }
     }
     async fn try_sh(&self, text: &str) -> Result<Ran, WsError> {
@@ -271,9 +273,10 @@ fn resident() -> usize {
 fn a_killed_agent_leaves_nothing() {
     use std::{io::Write, process::Stdio};
     let dir = tempfile::tempdir().unwrap();
-    let spec = format!(
-        r#"{{"shell":"/bin/sh","arguments":["-c","eval \"$1\"","sh"],"text":"setsid sleep 1000 & echo $! >a; trap '' TERM; echo $$ >b; while :; do sleep 1; done","sandbox":null}}"#
-    );
+    let text = "setsid sleep 1000 & echo $! >a; trap '' TERM; echo $$ >b; while :; do sleep 1; done";
+    let spec = serde_json::json!({
+        "shell": "/bin/sh", "arguments": ["-c", "eval \"$1\"", "sh"], "text": text, "sandbox": null,
+    });
     // The middle process stands for the agent: it holds the pipe, and is killed with SIGKILL.
     let script = format!("exec 3> >(exec {BIN} {HELPER} run >/dev/null 2>&1); cat >&3; kill -KILL $$");
     let mut agent = std::process::Command::new("bash")
@@ -355,14 +358,32 @@ async fn the_sandbox_keeps_writes_in_the_workspace() {
         assert!(ran.denied.is_some(), "{out}: {}", ran.output);
         assert!(!p.root.join("../out").exists());
     }
-    let ran =
-        p.sh("exec 2>&1; (exec 3<>/dev/tcp/127.0.0.1/9) || (exec 3<>/dev/udp/127.0.0.1/9) || exit 5").await;
-    assert_eq!(ran.exit.code, Some(5), "{}", ran.output);
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    udp.set_nonblocking(true).unwrap();
+    let (t, u) = (tcp.local_addr().unwrap().port(), udp.local_addr().unwrap().port());
+    let ran = p.sh(&format!("exec 3<>/dev/tcp/127.0.0.1/{t} || exit 5")).await;
+    assert_ne!(ran.exit.code, Some(0), "{}", ran.output);
+    p.sh(&format!("echo x >/dev/udp/127.0.0.1/{u}")).await;
+    assert!(udp.recv(&mut [0; 8]).is_err(), "a datagram came through");
+    if backend.protects_inside_roots() {
+        let hooks = p.root.join(".git/hooks");
+        std::fs::create_dir_all(&hooks).unwrap();
+        let ran = p.sh("cd ..; echo x >.git/hooks/pre-commit; echo x >.git/new && echo end").await;
+        assert!(ran.output.contains("Read-only") && ran.output.ends_with("end\n"), "{}", ran.output);
+        assert_eq!(hooks.read_dir().unwrap().count(), 0);
+        p.sh("cd sub").await;
+    }
     // What runs unasked writes nothing at all.
     let mut command = p.command("echo x >b; echo $?");
     command.verdict = Verdict::ReadOnly;
     let ran = p.ws.run(&command, Arc::new(Seen::default()), CancellationToken::new()).await.unwrap();
     assert!(ran.output.ends_with("1\n") && !p.root.join("sub/b").exists(), "{}", ran.output);
+    // A person has allowed this one to leave it.
+    let mut command = p.command("echo x >../../out && echo out");
+    command.unconfined = true;
+    let ran = p.ws.run(&command, Arc::new(Seen::default()), CancellationToken::new()).await.unwrap();
+    assert_eq!((&*ran.output, ran.sandbox), ("out\n", "off"));
     // Everything it starts ends with it, also out of there.
     p.sh("setsid sleep 1000 & echo $! >c; until [ -s c ]; do :; done").await;
     assert!(!alive(p.pid("sub/c")));

@@ -33,6 +33,9 @@ pub struct Args {
     /// Let it go on in the background, e.g. a server: gives its first output and its number for `jobs`. No time-out. Default false.
     #[serde(default, alias = "run_in_background")]
     background: bool,
+    /// Run it outside the sandbox: only for a command that the sandbox has stopped. The person is asked. Default false.
+    #[serde(default)]
+    unconfined: bool,
 }
 
 impl Args {
@@ -96,7 +99,7 @@ impl Tool for Terminal {
             return Err(ToolError::BadArguments("`command` holds a NUL character".into()));
         }
         let cwd = args.folder(ws)?;
-        Ok(judge::effects(&args.command, cwd, args.timeout(), args.background, ws))
+        Ok(judge::effects(&args.command, cwd, args.timeout(), (args.background, args.unconfined), ws))
     }
 
     async fn run(&self, args: Args, effects: Effects, cx: Cx<'_>) -> Result<Output, ToolError> {
@@ -146,7 +149,9 @@ fn told(args: &Args, command: &Command, ran: &Ran, unsaved: &[String], ws: &dyn 
         note(format!("processes that it left behind were ended: {}", ran.leftovers.join(", ")));
     }
     if let Some(why) = &ran.denied {
-        note(format!("the sandbox seems to have stopped it: {why}"));
+        note(format!(
+            "the sandbox seems to have stopped it: {why}. If it has to do that, call it again with `unconfined`: the person is asked"
+        ));
     }
     if let Some(path) = &ran.spilled {
         note(format!("the whole output is in {}: `read` takes it in parts", path.display()));

@@ -288,8 +288,8 @@ fn replace(folder: &OwnedFd, name: &std::ffi::OsStr, bytes: &[u8], old: &Snapsho
         }
     }
     // After the owner: changing that clears set-user-id bits.
-    #[allow(clippy::useless_conversion)]
-    fs::fchmod(&temp.file, Mode::from_raw_mode(old.mode.into()))?;
+    #[allow(clippy::unnecessary_cast)] // 16 bits on macOS
+    fs::fchmod(&temp.file, Mode::from_raw_mode(old.mode as fs::RawMode))?;
     if !copy_attributes(folder, name, &temp.file) {
         return Err(Replace::CannotKeep);
     }
@@ -358,8 +358,8 @@ pub(super) fn set_mode(path: &Path, mode: u32) -> Result<(), DiskError> {
     let folder = open_folder(folder).map_err(link_error)?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = fs::openat(&folder, name, flags, Mode::empty()).map_err(link_error)?;
-    #[allow(clippy::useless_conversion)]
-    Ok(fs::fchmod(&file, Mode::from_raw_mode(mode.into()))?)
+    #[allow(clippy::unnecessary_cast)] // 16 bits on macOS
+    Ok(fs::fchmod(&file, Mode::from_raw_mode(mode as fs::RawMode))?)
 }
 
 /// Puts a deleted file back, with its mode.
@@ -369,8 +369,8 @@ pub(super) fn restore(path: &Path, old: &Snapshot) -> Result<(), DiskError> {
     create(&folder, name, &old.bytes)?;
     let file = fs::openat(&folder, name, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?;
     let _ = fs::fchown(&file, Some(Uid::from_raw(old.uid)), Some(Gid::from_raw(old.gid)));
-    #[allow(clippy::useless_conversion)]
-    fs::fchmod(&file, Mode::from_raw_mode(old.mode.into()))?;
+    #[allow(clippy::unnecessary_cast)] // 16 bits on macOS
+    fs::fchmod(&file, Mode::from_raw_mode(old.mode as fs::RawMode))?;
     Ok(())
 }
 

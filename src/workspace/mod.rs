@@ -15,6 +15,7 @@ pub mod process;
 pub mod sandbox;
 mod session;
 pub mod text;
+mod watch;
 
 pub use freshness::rebase;
 pub use narrow::Narrowed;

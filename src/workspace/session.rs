@@ -7,6 +7,7 @@ use super::{
     jobs::Jobs,
     process,
     text::Text,
+    watch::Watch,
 };
 use crate::effects::{Change, Command, Place, WsPath};
 use async_trait::async_trait;
@@ -57,6 +58,7 @@ pub struct SessionWorkspace {
     /// Canonical paths that a person, or the policy, allowed beside the roots.
     granted: Mutex<HashSet<PathBuf>>,
     pub(super) shell: process::Shell,
+    watch: Watch,
 }
 
 impl SessionWorkspace {
@@ -75,6 +77,7 @@ impl SessionWorkspace {
             seen: Seen::default(),
             granted: Mutex::default(),
             shell,
+            watch: Watch::default(),
         })
     }
 
@@ -112,6 +115,23 @@ impl SessionWorkspace {
         })
     }
 
+    /// Files that the model saw and that have changed outside since, as far as the system's watcher noticed: for a word to
+    /// the model at the next prompt. Each is told once. Every write checks for itself, whatever this says.
+    pub async fn changed_outside(&self) -> Vec<(WsPath, String)> {
+        let mut changed = Vec::new();
+        for real in self.watch.take() {
+            if !self.seen.is_seen(&real) {
+                continue;
+            }
+            let Ok(path) = self.guard.resolve_path(&real) else { continue };
+            if let Freshness::Changed(how) = self.freshness(&path).await {
+                changed.push((path, how));
+            }
+        }
+        changed.sort_by(|(a, _), (b, _)| a.real().cmp(b.real()));
+        changed
+    }
+
     /// Ends everything that still runs for this session, in the background too.
     pub async fn close(&self) {
         self.shell.jobs().close().await;
@@ -138,6 +158,7 @@ impl Reader for SessionWorkspace {
 
     fn saw(&self, path: &WsPath, text: &Text) {
         self.seen.saw(path, Some(text));
+        self.watch.add(path.real());
     }
 
     async fn freshness(&self, path: &WsPath) -> Freshness {

@@ -15,7 +15,7 @@ pub(super) fn effects(
     text: &str,
     cwd: WsPath,
     timeout: Duration,
-    background: bool,
+    (background, unconfined): (bool, bool),
     ws: &dyn Reader,
 ) -> Effects {
     let path = ws.search_path();
@@ -41,8 +41,17 @@ pub(super) fn effects(
             Err(_) => {}
         }
     }
-    let (prefix, leaves) = (found.prefix, found.leaves);
-    let command = Command { text: text.to_owned(), cwd, timeout, verdict, why, prefix, leaves, background };
+    let (mut prefix, leaves) = (found.prefix, found.leaves);
+    if unconfined {
+        // Asked each time, in every mode, and never remembered: what was read in the text is no bound any more.
+        why = format!("to run outside the sandbox; {why}");
+        prefix = None;
+        if verdict != Verdict::Destructive {
+            verdict = Verdict::NotUnderstood;
+        }
+    }
+    let command =
+        Command { text: text.to_owned(), cwd, timeout, verdict, why, prefix, leaves, background, unconfined };
     Effects { reads, runs: Some(command), ..Effects::default() }
 }
 
@@ -78,7 +87,8 @@ mod tests {
     fn reading_is_told_from_changing() {
         let ws = Fake::new();
         ws.file("a.txt", "");
-        let of = |text: &str| effects(text, ws.resolve(".").unwrap(), Duration::from_secs(1), false, &ws);
+        let of =
+            |text: &str| effects(text, ws.resolve(".").unwrap(), Duration::from_secs(1), (false, false), &ws);
         let verdict = |text: &str| of(text).runs.unwrap().verdict;
         assert_eq!(verdict("cat a.txt"), Verdict::ReadOnly);
         assert_eq!(verdict("cargo test"), Verdict::Ask);
@@ -92,6 +102,20 @@ mod tests {
         );
         let secret = of("cat .env");
         assert!(secret.runs.unwrap().verdict != Verdict::ReadOnly || !secret.reads.is_empty());
+    }
+
+    #[test]
+    fn to_leave_the_sandbox_is_asked_each_time() {
+        let ws = Fake::new();
+        let of = |text: &str| {
+            effects(text, ws.resolve(".").unwrap(), Duration::from_secs(1), (false, true), &ws).runs.unwrap()
+        };
+        for text in ["cat a.txt", "cargo test"] {
+            let command = of(text);
+            assert_eq!((command.verdict, command.prefix), (Verdict::NotUnderstood, None), "{text}");
+            assert!(command.why.starts_with("to run outside the sandbox"), "{}", command.why);
+        }
+        assert_eq!(of("rm -rf /").verdict, Verdict::Destructive);
     }
 
     #[test]

@@ -82,6 +82,9 @@ pub(super) fn base(settings: &Settings) -> Env {
             && !settings.strip.iter().any(|s| *s == name)
             && !secrets.iter().any(|s| value.contains(s))
     });
+    // An editor that was started from a desktop may have given none; without it not even `ls` is found.
+    env.entry("PATH".into())
+        .or_insert_with(|| "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into());
     for (name, value) in FIXED {
         env.insert(name.into(), value.into());
     }

@@ -115,10 +115,8 @@ fn run() -> std::io::Result<Report> {
             break;
         }
     }
-    if grace.is_none() {
-        if !wait_alone(SETTLE, shell, &mut report, |_| {}) {
-            report.leftovers = tree::names(&tree::descendants(shell));
-        }
+    if grace.is_none() && !wait_alone(SETTLE, shell, &mut report, |_| {}) {
+        report.leftovers = tree::names(&tree::descendants(shell));
     }
     end_all(grace.unwrap_or(CANCEL_GRACE), shell, &mut report);
     if grace.is_none() {

@@ -168,7 +168,7 @@ impl Shell {
             let why = "the command is too long, or has a NUL character: write it to a file and run that";
             return Err(WsError::Io { path: command.cwd.to_string(), why: why.into() });
         }
-        let (sandbox, name) = self.confinement(command.verdict).await;
+        let (sandbox, name) = self.confinement(command).await;
         let mut env = environment::of(&self.base, &lock(&self.carried), command.verdict, &command.text);
         env.insert("PWD".into(), command.cwd.as_path().into());
         if let Some(temp) = self.temp() {
@@ -192,8 +192,8 @@ impl Shell {
         self.temp.get_or_init(make).as_ref().map(tempfile::TempDir::path)
     }
 
-    async fn confinement(&self, verdict: Verdict) -> (Option<sandbox::Policy>, &'static str) {
-        if self.settings.sandbox == sandbox::Mode::Off {
+    async fn confinement(&self, command: &Command) -> (Option<sandbox::Policy>, &'static str) {
+        if self.settings.sandbox == sandbox::Mode::Off || command.unconfined {
             return (None, "off");
         }
         let helper = self.settings.helper.clone();
@@ -205,7 +205,7 @@ impl Shell {
         if *backend == sandbox::Backend::None {
             return (None, "none");
         }
-        let unasked = verdict == Verdict::ReadOnly;
+        let unasked = command.verdict == Verdict::ReadOnly;
         let mut writable: Vec<PathBuf> =
             self.temp().and_then(|t| t.canonicalize().ok()).into_iter().collect();
         if self.settings.sandbox == sandbox::Mode::WorkspaceWrite && !unasked {

@@ -72,7 +72,7 @@ pub(super) fn signal(processes: &[Process], signal: Signal) {
     for process in processes {
         let fd = pidfd(process.pid);
         let number = process.pid.as_raw_nonzero().get();
-        if !read_stat(number).is_some_and(|s| s.started == process.started) {
+        if read_stat(number).is_none_or(|s| s.started != process.started) {
             continue;
         }
         // It may have ended in this moment, or be another user's (sudo): nothing to do about either here.

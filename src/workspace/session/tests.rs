@@ -274,3 +274,25 @@ async fn no_text_and_no_file_are_told_apart() {
     assert!(matches!(f.ws.read(&f.path("fifo")).await, Err(WsError::NotText { .. })));
     assert_eq!(f.requests("read"), 1, "only the missing file is asked for");
 }
+
+#[tokio::test]
+async fn files_that_change_outside_are_noticed_once() {
+    let f = Fixture::new(Editor::new(false, false));
+    let (a, b, c) = (f.put("sub/a", "a\n"), f.put("sub/b", "b\n"), f.put("c", "c\n"));
+    for path in [&a, &b] {
+        f.ws.saw(
+            path,
+            &Text::new_utf8(f.disk(path.as_path().strip_prefix(&f.root).unwrap().to_str().unwrap()).unwrap()),
+        );
+    }
+    edit(&f, "sub/b", "b", "B").await.unwrap();
+    std::fs::write(c.real(), "not seen by the model\n").unwrap();
+    std::fs::write(a.real(), "by another program\n").unwrap();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let mut told = Vec::new();
+    while told.is_empty() && std::time::Instant::now() < end {
+        told = f.ws.changed_outside().await;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(told.iter().map(|(p, _)| p.clone()).collect::<Vec<_>>(), [a]);
+}

@@ -317,7 +317,7 @@ enum Happened {
 fn initialize() -> Value {
     json!({
         "protocolVersion": 1,
-        "clientInfo": { "name": "hermes-editor", "title": "Hermes in a terminal", "version": env!("CARGO_PKG_VERSION") },
+        "clientInfo": { "name": "hermes-editor-cli", "title": "Hermes in a terminal", "version": env!("CARGO_PKG_VERSION") },
         "clientCapabilities": {
             "fs": { "readTextFile": false, "writeTextFile": false },
             "terminal": false,

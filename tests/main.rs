@@ -1,3 +1,4 @@
 //! One integration binary: the whole server over its real interfaces.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
+mod cli;
 mod tidy;

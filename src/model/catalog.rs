@@ -4,6 +4,7 @@
 use super::{
     ErrorKind, ModelError, ModelInfo, Provider,
     dialect::{Dialect, openai_chat},
+    failure::Failure,
     http::{Connections, Endpoint, HttpProvider, KeySource, Timeouts, get_json},
 };
 use crate::secret::Secret;
@@ -325,6 +326,19 @@ impl Registry {
             },
         );
         join_all(ask).await.contains(&true)
+    }
+
+    /// Asks one provider for its models now, for `doctor`. The error says what is wrong in words for a person.
+    pub async fn probe(&self, provider: &str, limit: Duration) -> Result<Vec<ModelInfo>, ModelError> {
+        let unknown =
+            || wrong(ErrorKind::ModelNotFound, format!("There is no provider called \"{provider}\"."));
+        let entry = self.entries.get(provider).ok_or_else(unknown)?;
+        let endpoint = entry.endpoint.as_ref().map_err(|why| wrong(ErrorKind::BadRequest, why.clone()))?;
+        let list = get_json(&self.connections, endpoint, &*entry.dialect, "models");
+        let late = || Failure::new(ErrorKind::Timeout, format!("no answer in {} s", limit.as_secs()));
+        let list = tokio::time::timeout(limit, list).await.unwrap_or_else(|_| Err(late()));
+        let list = list.map_err(|e| e.at(&endpoint.host(), endpoint.key.key().as_ref(), None))?;
+        Ok(entry.list(provider, &list))
     }
 
     fn worth_asking(&self, name: &str, entry: &Entry) -> bool {

@@ -328,19 +328,24 @@ impl<W: Write> Show for View<W> {
             self.indented("  $ ", &format!("{}\n", visible(command)), |line| style.bold(line));
         }
         let text: String = content.iter().filter_map(as_text).collect::<Vec<_>>().join("\n");
+        let text = without_fence_of(&text, command);
         if !text.trim().is_empty() {
-            self.indented("  ", &format!("{}\n", visible(text.trim_end())), str::to_owned);
+            self.indented("  ", &format!("{}\n", visible(text.trim())), str::to_owned);
         }
         let bare = command.is_none() && content.is_empty();
         if let Some(input) = fields.raw_input.as_ref().filter(|_| bare) {
             let input = serde_json::to_string_pretty(input).unwrap_or_default();
             self.indented("  ", &format!("{}\n", visible(&input)), str::to_owned);
         }
-        for (n, option) in request.options.iter().enumerate() {
-            let number = style.yellow(&(n + 1).to_string());
+        self.flush();
+    }
+
+    fn options(&mut self, options: &[PermissionOption]) {
+        self.close_line();
+        for (n, option) in options.iter().enumerate() {
+            let number = self.style.yellow(&(n + 1).to_string());
             self.put(&format!("  {number}  {}\n", one_line(&option.name)));
         }
-        self.flush();
     }
 
     fn ask_line(&mut self, words: &str) {
@@ -411,6 +416,21 @@ fn block_text(block: &ContentBlock) -> String {
 /// A title or an option on one line.
 fn one_line(text: &str) -> String {
     visible(&text.replace(['\n', '\r'], " ")).into_owned()
+}
+
+/// The text without the fenced block that repeats the command, which is shown by itself.
+fn without_fence_of(text: &str, command: Option<&str>) -> String {
+    let Some(command) = command else { return text.to_owned() };
+    let repeats = |block: &str| block.split_once('\n').is_some_and(|(_, body)| body.trim() == command.trim());
+    let mut parts = text.split("```");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    while let Some(block) = parts.next() {
+        if !repeats(block) {
+            out.push_str(&format!("```{block}```"));
+        }
+        out.push_str(parts.next().unwrap_or_default());
+    }
+    out
 }
 
 /// The text inside a Markdown fence that encloses all of it.

@@ -139,7 +139,9 @@ fn a_question_shows_what_it_is_about_first() {
         for raw in before {
             view.update(raw, Some(&serde_json::from_value(raw.clone()).unwrap()));
         }
-        view.question(&question(tool_call));
+        let request = question(tool_call);
+        view.question(&request);
+        view.options(&request.options);
         String::from_utf8(view.out).unwrap()
     };
     let hunk = "  --- a.txt\n  +++ a.txt\n  @@ -1 +1 @@\n  -one\n  +two\n";
@@ -152,6 +154,12 @@ fn a_question_shows_what_it_is_about_first() {
     // A command is whole, and what cannot be seen is written out.
     let command = json!({"toolCallId": "2", "title": "rm", "kind": "execute", "rawInput": {"command": "rm -rf\n\u{202e}x"}});
     assert_eq!(ask(&[], command), format!("▸ rm\n  $ rm -rf\n  $ \\u{{202e}}x\n{OPTIONS}"));
+    // The card may repeat it in a fence: once is enough.
+    let content =
+        json!([{"type": "content", "content": {"type": "text", "text": "```sh\nls x\n```\nnot known"}}]);
+    let command =
+        json!({"toolCallId": "2", "title": "Run", "rawInput": {"command": "ls x"}, "content": content});
+    assert_eq!(ask(&[], command), format!("▸ Run\n  $ ls x\n  not known\n{OPTIONS}"));
     // Anything else: its arguments.
     let other = json!({"toolCallId": "3", "title": "call", "rawInput": {"a": 1}});
     assert_eq!(ask(&[], other), format!("▸ call\n  {{\n    \"a\": 1\n  }}\n{OPTIONS}"));

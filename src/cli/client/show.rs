@@ -11,6 +11,8 @@ pub trait Show {
     fn update(&mut self, raw: &Value, update: Option<&SessionUpdate>);
     /// Shows a question whole, before it is answered.
     fn question(&mut self, request: &RequestPermissionRequest);
+    /// What can be answered, numbered from 1.
+    fn options(&mut self, options: &[PermissionOption]);
     /// The words in front of the cursor, where a person answers.
     fn ask_line(&mut self, words: &str);
     /// How it was answered; `None`: cancelled or withdrawn.
@@ -50,6 +52,9 @@ impl<W: Write, A: Write> Show for JsonLines<W, A> {
     }
     fn question(&mut self, request: &RequestPermissionRequest) {
         self.asking.question(request);
+    }
+    fn options(&mut self, options: &[PermissionOption]) {
+        self.asking.options(options);
     }
     fn ask_line(&mut self, words: &str) {
         self.asking.ask_line(words);

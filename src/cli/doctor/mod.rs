@@ -1,6 +1,8 @@
 //! `doctor`: what was found on this machine, and what to do about what is missing. Changes nothing.
 mod editors;
 mod files;
+mod model;
+mod sandbox;
 
 use super::{Exit, args::DoctorArgs, client::Style, say};
 use crate::config::{Config, DataDirs};
@@ -62,6 +64,8 @@ fn examine() -> Vec<Finding> {
             let config = Config::load(&dirs, |name| std::env::var(name).ok());
             all.extend(files::config(&dirs, &config));
             all.extend(files::store(&dirs));
+            all.extend(model::check(&config));
+            all.extend(sandbox::check(&config));
         }
     }
     all.extend(editors::check(&editors::Places::here()));

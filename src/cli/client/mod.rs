@@ -214,7 +214,7 @@ impl<'a, R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> Client<'a, R, W> {
         let find = |kind| question.request.options.iter().find(|o| o.kind == kind);
         match self.person.answers {
             Answers::Person => {
-                self.show.options(&question.request.options);
+                self.show.options(&question.request);
                 self.show.ask_line(&format!("Answer [1-{}]:", question.request.options.len()));
                 self.want_line();
                 self.question = Some(question);

@@ -340,9 +340,9 @@ impl<W: Write> Show for View<W> {
         self.flush();
     }
 
-    fn options(&mut self, options: &[PermissionOption]) {
+    fn options(&mut self, request: &RequestPermissionRequest) {
         self.close_line();
-        for (n, option) in options.iter().enumerate() {
+        for (n, option) in request.options.iter().enumerate() {
             let number = self.style.yellow(&(n + 1).to_string());
             self.put(&format!("  {number}  {}\n", one_line(&option.name)));
         }

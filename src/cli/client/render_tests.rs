@@ -141,7 +141,7 @@ fn a_question_shows_what_it_is_about_first() {
         }
         let request = question(tool_call);
         view.question(&request);
-        view.options(&request.options);
+        view.options(&request);
         String::from_utf8(view.out).unwrap()
     };
     let hunk = "  --- a.txt\n  +++ a.txt\n  @@ -1 +1 @@\n  -one\n  +two\n";

@@ -11,8 +11,8 @@ pub trait Show {
     fn update(&mut self, raw: &Value, update: Option<&SessionUpdate>);
     /// Shows a question whole, before it is answered.
     fn question(&mut self, request: &RequestPermissionRequest);
-    /// What can be answered, numbered from 1.
-    fn options(&mut self, options: &[PermissionOption]);
+    /// What a person can answer, numbered from 1.
+    fn options(&mut self, request: &RequestPermissionRequest);
     /// The words in front of the cursor, where a person answers.
     fn ask_line(&mut self, words: &str);
     /// How it was answered; `None`: cancelled or withdrawn.
@@ -50,11 +50,10 @@ impl<W: Write, A: Write> Show for JsonLines<W, A> {
     fn update(&mut self, raw: &Value, _update: Option<&SessionUpdate>) {
         self.line(raw);
     }
-    fn question(&mut self, request: &RequestPermissionRequest) {
+    fn question(&mut self, _request: &RequestPermissionRequest) {}
+    fn options(&mut self, request: &RequestPermissionRequest) {
         self.asking.question(request);
-    }
-    fn options(&mut self, options: &[PermissionOption]) {
-        self.asking.options(options);
+        self.asking.options(request);
     }
     fn ask_line(&mut self, words: &str) {
         self.asking.ask_line(words);

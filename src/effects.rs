@@ -130,16 +130,14 @@ pub struct Command {
     pub verdict: Verdict,
     /// One line: why the verdict is what it is.
     pub why: String,
-    /// What a remembered permission may cover, e.g. `["cargo", "test"]`; `None`: not to be remembered.
-    pub prefix: Option<Vec<String>>,
-    /// The argument lists of the simple commands in it, where it was understood.
-    pub leaves: Vec<Vec<String>>,
+    /// How it was read: what a remembered permission may cover, and whether one covers it. `None`: not to be remembered.
+    pub assessment: Option<Arc<Assessment>>,
     pub background: bool,
     /// To run outside the sandbox, after the sandbox stopped it: always a question.
     pub unconfined: bool,
 }
 
-pub use crate::permit::shell::Verdict;
+pub use crate::permit::shell::{Assessment, Verdict};
 
 /// What a call will do. Empty: nothing outside our own memory.
 #[derive(Clone, Debug, Default)]

@@ -88,8 +88,7 @@ impl Place {
             timeout: Duration::from_secs(60),
             verdict: Verdict::Ask,
             why: String::new(),
-            prefix: None,
-            leaves: Vec::new(),
+            assessment: None,
             background: false,
             unconfined: false,
         }

@@ -113,7 +113,7 @@ impl Hermes {
         head.roots = opening.folders.additional.clone();
         head.settings = self.settings.clone();
         let folders = opening.folders.clone();
-        let session = Arc::new(self.session(head.clone(), opening, vec![], Grants::default())?);
+        let session = Arc::new(self.session(head.clone(), opening, vec![], 0, Grants::default())?);
         self.store.create(head).detach();
         self.slot_or_new(&id).put(Some(session.clone()));
         session.set_project_grants(self.store.grants(folders.cwd));
@@ -148,7 +148,7 @@ impl Hermes {
             self.store.set_folders(id.clone(), head.cwd.clone(), head.roots.clone()).detach();
         }
         let closing = recover::closing(&loaded);
-        let session = Arc::new(self.session(head, opening, loaded.entries, grants)?);
+        let session = Arc::new(self.session(head, opening, loaded.entries, loaded.next, grants)?);
         if session.is_writable() {
             let mut journal = session.journal().await;
             if let Err(e) = journal.append(closing).await {
@@ -165,6 +165,7 @@ impl Hermes {
         head: SessionHead,
         opening: Opening,
         entries: Vec<Stored>,
+        next: u64,
         grants: Grants,
     ) -> Result<Session, OpenError> {
         let id = head.id.clone();
@@ -188,7 +189,7 @@ impl Hermes {
             workspace,
             tools: self.workspaces.tools(),
             models: self.models.clone(),
-            journal: Journal::new(id, entries, keep.clone()),
+            journal: Journal::new(id, entries, next, keep.clone()),
             keep,
             limits: self.limits,
             instructions,

@@ -32,13 +32,15 @@ pub struct KeepError(pub String);
 pub struct Journal {
     session: SessionId,
     entries: Vec<Stored>,
+    next: u64,
     provider_ids: HashSet<String>,
     keep: std::sync::Arc<dyn Keep>,
 }
 
 impl Journal {
-    pub fn new(session: SessionId, entries: Vec<Stored>, keep: std::sync::Arc<dyn Keep>) -> Self {
-        let mut journal = Journal { session, entries: Vec::new(), provider_ids: HashSet::new(), keep };
+    /// `next`: the number of the next entry, which is not that of the last readable one where entries are damaged.
+    pub fn new(session: SessionId, entries: Vec<Stored>, next: u64, keep: std::sync::Arc<dyn Keep>) -> Self {
+        let mut journal = Journal { session, entries: Vec::new(), next, provider_ids: HashSet::new(), keep };
         entries.iter().for_each(|s| journal.note_ids(&s.entry));
         journal.entries = entries;
         journal
@@ -57,7 +59,7 @@ impl Journal {
         if entries.is_empty() {
             return Ok(());
         }
-        let (first, at) = (self.next_seq(), Millis::now());
+        let (first, at) = (self.next, Millis::now());
         let stored: Vec<Stored> = entries
             .into_iter()
             .enumerate()
@@ -65,6 +67,7 @@ impl Journal {
             .collect();
         self.keep.append(&self.session, stored.clone()).await?;
         stored.iter().for_each(|s| self.note_ids(&s.entry));
+        self.next += stored.len() as u64;
         self.entries.extend(stored);
         Ok(())
     }
@@ -78,10 +81,6 @@ impl Journal {
         };
         self.provider_ids.insert(id.clone());
         id
-    }
-
-    fn next_seq(&self) -> u64 {
-        self.entries.last().map_or(0, |s| s.seq + 1)
     }
 
     fn note_ids(&mut self, entry: &Entry) {

@@ -1,4 +1,5 @@
 //! What a person allowed beyond once.
+use super::shell::{Assessment, covered_by};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -52,14 +53,13 @@ impl Grants {
     pub fn edits(&self) -> bool {
         self.0.contains(&Grant::Edits)
     }
-    /// Whether every part of a command is covered.
-    pub fn covers_command(&self, leaves: &[Vec<String>]) -> bool {
-        !leaves.is_empty()
-            && leaves.iter().all(|leaf| {
-                self.0.iter().any(
-                |g| matches!(g, Grant::Command { prefix } if !prefix.is_empty() && leaf.starts_with(prefix)),
-            )
-            })
+    /// Whether every part of a command that needs permission is covered.
+    pub fn covers_command(&self, command: &Assessment) -> bool {
+        let prefixes = self.0.iter().filter_map(|g| match g {
+            Grant::Command { prefix } => Some(prefix.as_slice()),
+            _ => None,
+        });
+        covered_by(&prefixes.collect::<Vec<_>>(), command)
     }
     pub fn covers_read(&self, path: &std::path::Path) -> bool {
         self.0.iter().any(|g| matches!(g, Grant::Read { folder } if path.starts_with(folder)))

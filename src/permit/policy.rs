@@ -90,11 +90,14 @@ fn run(mode: Mode, grants: &Grants, command: &crate::effects::Command) -> Decisi
         Verdict::ReadOnly => Decision::Allow,
         _ if mode == Mode::Plan => Decision::Deny(format!("{PLAN_MODE} ({why})")),
         Verdict::Destructive | Verdict::NotUnderstood => Decision::Ask { why, remember: None },
-        Verdict::Ask if mode == Mode::Full || grants.covers_command(&command.leaves) => Decision::Allow,
-        Verdict::Ask => Decision::Ask {
-            why,
-            remember: command.prefix.clone().map(|prefix| vec![Grant::Command { prefix }]),
-        },
+        Verdict::Ask if mode == Mode::Full => Decision::Allow,
+        Verdict::Ask if command.assessment.as_ref().is_some_and(|a| grants.covers_command(a)) => {
+            Decision::Allow
+        }
+        Verdict::Ask => {
+            let prefix = command.assessment.as_ref().and_then(|a| a.prefix.clone());
+            Decision::Ask { why, remember: prefix.map(|prefix| vec![Grant::Command { prefix }]) }
+        }
     }
 }
 
@@ -135,3 +138,6 @@ fn stricter(a: Decision, b: Decision) -> Decision {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -189,7 +189,7 @@ impl Stage {
             workspace: fake.clone(),
             tools,
             models: Arc::new(One(model.clone())),
-            journal: Journal::new(id, vec![], keep.clone()),
+            journal: Journal::new(id, vec![], 0, keep.clone()),
             keep: keep.clone(),
             limits,
             instructions: vec![],

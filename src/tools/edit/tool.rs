@@ -70,7 +70,14 @@ impl Args {
             new: e.new_string.clone(),
             replace_all: e.replace_all,
         });
-        let all: Vec<_> = one.into_iter().chain(more).collect();
+        let mut all: Vec<_> = one.into_iter().chain(more).collect();
+        // Said in both places, it is one edit: some models fill in every field with the same.
+        if let [first, rest @ ..] = all.as_slice()
+            && self.old_string.is_some()
+            && rest.iter().any(|r| r.old == first.old && r.new == first.new)
+        {
+            all.remove(0);
+        }
         if all.is_empty() { Err(missing("old_string")) } else { Ok(all) }
     }
 }
@@ -83,7 +90,7 @@ impl Tool for Edit {
     const DOC: &'static str = include_str!("edit.md");
 
     fn title(&self, args: &Args, ws: &dyn Reader) -> String {
-        let count = args.edits.as_ref().map_or(0, Vec::len) + usize::from(args.old_string.is_some());
+        let count = args.replacements().map_or(1, |all| all.len());
         match count {
             0 | 1 => format!("Edit {}", display::named(ws, &args.path)),
             n => format!("Edit {} ({n} changes)", display::named(ws, &args.path)),

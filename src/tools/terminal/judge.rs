@@ -7,6 +7,7 @@ use crate::{
 use std::{
     ffi::OsStr,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -31,7 +32,7 @@ pub(super) fn effects(
         },
     );
     let mut reads = Vec::new();
-    let (mut verdict, mut why) = (found.verdict, found.why);
+    let (mut verdict, mut why) = (found.verdict, found.why.clone());
     for read in &found.reads {
         match ws.resolve(&read.to_string_lossy()) {
             Ok(p) if p.in_roots() && !p.is_secret() => {}
@@ -41,17 +42,16 @@ pub(super) fn effects(
             Err(_) => {}
         }
     }
-    let (mut prefix, leaves) = (found.prefix, found.leaves);
+    let mut assessment = Some(Arc::new(found));
     if unconfined {
         // Asked each time, in every mode, and never remembered: what was read in the text is no bound any more.
         why = format!("to run outside the sandbox; {why}");
-        prefix = None;
+        assessment = None;
         if verdict != Verdict::Destructive {
             verdict = Verdict::NotUnderstood;
         }
     }
-    let command =
-        Command { text: text.to_owned(), cwd, timeout, verdict, why, prefix, leaves, background, unconfined };
+    let command = Command { text: text.to_owned(), cwd, timeout, verdict, why, assessment, background, unconfined };
     Effects { reads, runs: Some(command), ..Effects::default() }
 }
 
@@ -93,7 +93,10 @@ mod tests {
         assert_eq!(verdict("cat a.txt"), Verdict::ReadOnly);
         assert_eq!(verdict("cargo test"), Verdict::Ask);
         assert_eq!(verdict("rm -rf /"), Verdict::Destructive);
-        assert_eq!(of("cargo test").runs.unwrap().prefix.unwrap()[..2], ["cargo", "test"]);
+        assert_eq!(
+            of("cargo test").runs.unwrap().assessment.unwrap().prefix.clone().unwrap()[..2],
+            ["cargo", "test"]
+        );
         assert!(of("cat a.txt").reads.is_empty());
         let outside = of("cat /etc/hostname");
         assert!(

@@ -51,7 +51,8 @@ pub(super) fn effects(
             verdict = Verdict::NotUnderstood;
         }
     }
-    let command = Command { text: text.to_owned(), cwd, timeout, verdict, why, assessment, background, unconfined };
+    let command =
+        Command { text: text.to_owned(), cwd, timeout, verdict, why, assessment, background, unconfined };
     Effects { reads, runs: Some(command), ..Effects::default() }
 }
 

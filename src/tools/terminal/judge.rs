@@ -116,7 +116,7 @@ mod tests {
         };
         for text in ["cat a.txt", "cargo test"] {
             let command = of(text);
-            assert_eq!((command.verdict, command.prefix), (Verdict::NotUnderstood, None), "{text}");
+            assert_eq!((command.verdict, command.assessment), (Verdict::NotUnderstood, None), "{text}");
             assert!(command.why.starts_with("to run outside the sandbox"), "{}", command.why);
         }
         assert_eq!(of("rm -rf /").verdict, Verdict::Destructive);

@@ -209,7 +209,7 @@ impl Workspaces for Local {
         Ok(Arc::new(workspace))
     }
     fn tools(&self) -> Tools {
-        tools::builtin()
+        tools::builtin_with(self.config.terminal.timeout)
     }
     fn instructions(&self, folders: &Folders) -> Vec<Instruction> {
         let agents = folders.cwd.join("AGENTS.md");

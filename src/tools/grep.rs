@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::fmt::Write as _;
 
 /// The most bytes of matches in one result.
-const BYTES: usize = 60_000;
+const BYTES: usize = 45_000;
 
 /// See the module.
 pub struct Grep;

@@ -148,6 +148,15 @@ pub type Tools = Vec<Arc<dyn DynTool>>;
 
 /// The tools that every session has.
 pub fn builtin() -> Tools {
+    with_terminal(terminal::Terminal::default())
+}
+
+/// [`builtin`], with another time-out for commands that name none.
+pub fn builtin_with(command_timeout: std::time::Duration) -> Tools {
+    with_terminal(terminal::Terminal { timeout: command_timeout })
+}
+
+fn with_terminal(terminal: terminal::Terminal) -> Tools {
     vec![
         erase(read::Read),
         erase(write::Write),
@@ -156,7 +165,7 @@ pub fn builtin() -> Tools {
         erase(list::List),
         erase(glob::Glob),
         erase(grep::Grep),
-        erase(terminal::Terminal),
+        erase(terminal),
         erase(jobs::Jobs),
         erase(todo::Todo),
     ]

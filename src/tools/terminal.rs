@@ -18,14 +18,23 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// See the module.
-pub struct Terminal;
+pub struct Terminal {
+    /// For commands that name none; at least this long is allowed.
+    pub timeout: Duration,
+}
+
+impl Default for Terminal {
+    fn default() -> Self {
+        Terminal { timeout: TIMEOUT }
+    }
+}
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
     /// The command line, as for `bash -c`.
     #[serde(alias = "cmd", alias = "script")]
     command: String,
-    /// Seconds until it is killed. Default 120, at most 600.
+    /// Seconds until it is killed. Default 120 unless the settings differ, at most 600.
     timeout: Option<f64>,
     /// The folder to run it in: absolute, or relative to the session's folder.
     #[serde(alias = "workdir", alias = "working_directory")]
@@ -39,12 +48,11 @@ pub struct Args {
 }
 
 impl Args {
-    fn timeout(&self) -> Duration {
+    fn timeout(&self, usual: Duration) -> Duration {
+        let longest = LONGEST.max(usual).as_secs_f64();
         match self.timeout {
-            Some(s) if s.is_finite() && s > 0.0 => {
-                Duration::from_secs_f64(s.clamp(0.1, LONGEST.as_secs_f64()))
-            }
-            _ => TIMEOUT,
+            Some(s) if s.is_finite() && s > 0.0 => Duration::from_secs_f64(s.clamp(0.1, longest)),
+            _ => usual,
         }
     }
     /// The folder that it will start in.
@@ -99,7 +107,8 @@ impl Tool for Terminal {
             return Err(ToolError::BadArguments("`command` holds a NUL character".into()));
         }
         let cwd = args.folder(ws)?;
-        Ok(judge::effects(&args.command, cwd, args.timeout(), (args.background, args.unconfined), ws))
+        let timeout = args.timeout(self.timeout);
+        Ok(judge::effects(&args.command, cwd, timeout, (args.background, args.unconfined), ws))
     }
 
     async fn run(&self, args: Args, effects: Effects, cx: Cx<'_>) -> Result<Output, ToolError> {
@@ -160,8 +169,8 @@ fn told(args: &Args, command: &Command, ran: &Ran, unsaved: &[String], ws: &dyn 
         let shown = ws.resolve(&cwd.to_string_lossy()).map(|p| display::path(ws, &p));
         note(format!("the folder is now {}", shown.unwrap_or_else(|_| cwd.display().to_string())));
     }
-    if args.timeout.is_some_and(|s| s > LONGEST.as_secs_f64()) && ran.timed_out {
-        note(format!("`timeout` is in seconds and at most {}", LONGEST.as_secs()));
+    if args.timeout.is_some_and(|s| s > command.timeout.as_secs_f64()) && ran.timed_out {
+        note(format!("`timeout` is in seconds and at most {}", command.timeout.as_secs()));
     }
     if !unsaved.is_empty() {
         let names = unsaved.iter().take(5).cloned().collect::<Vec<_>>().join(", ");

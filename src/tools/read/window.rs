@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// The most lines in one result.
 pub(super) const LINES: usize = 2000;
 /// The most bytes of lines in one result.
-pub(super) const BYTES: usize = 60_000;
+pub(super) const BYTES: usize = 45_000;
 /// The most characters shown of one line.
 pub(super) const WIDTH: usize = 2000;
 

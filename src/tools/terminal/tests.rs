@@ -6,7 +6,7 @@ use crate::{
 use serde_json::json;
 
 fn tool() -> Arc<dyn DynTool> {
-    erase(Terminal)
+    erase(Terminal::default())
 }
 
 fn exits(code: i32, output: &str) -> Ran {

@@ -7,6 +7,7 @@ pub mod config;
 pub mod effects;
 pub mod id;
 pub mod log;
+pub mod logs;
 pub mod model;
 pub mod permit;
 pub mod secret;

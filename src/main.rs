@@ -5,7 +5,7 @@ use hermes::{
         self, Exit,
         args::{Cli, Command},
     },
-    server,
+    logs, server,
     workspace::process::{HELPER, helper_main},
 };
 use hermes_protocol::Stdio;
@@ -14,7 +14,6 @@ use std::{
     path::Path,
     process::{ExitCode, Termination},
 };
-use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     // Each command runs under this binary as a helper: before anything else, since every command pays for it.
@@ -35,7 +34,7 @@ fn main() -> ExitCode {
 
 /// Serves an editor. Standard output is taken before anything could print to it.
 fn serve(trace: Option<&Path>) -> ExitCode {
-    logs();
+    logs::start();
     let served = Stdio::take().map_err(Into::into).and_then(|stdio| server::run(stdio, trace));
     match served {
         Ok(()) => Exit::Good.report(),
@@ -44,14 +43,4 @@ fn serve(trace: Option<&Path>) -> ExitCode {
             Exit::Failed.report()
         }
     }
-}
-
-/// Warnings on stderr, where editors show them; more with `HERMES_EDITOR_LOG`, as `RUST_LOG` writes it.
-fn logs() {
-    let filter = std::env::var("HERMES_EDITOR_LOG").ok().and_then(|f| EnvFilter::try_new(f).ok());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_else(|| EnvFilter::new("warn")))
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .init();
 }

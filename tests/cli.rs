@@ -185,3 +185,17 @@ fn doctor_and_config_report_what_is_there() {
     let (code, out, _) = home.run(&["config", "grants", "list"]);
     assert_eq!((code, out.as_str()), (0, "No permissions are remembered.\n"));
 }
+
+#[test]
+fn logs_go_to_the_file_that_is_configured() {
+    let home = Home::new();
+    fs::create_dir_all(home.path("hermes/config")).unwrap();
+    let text = "modle = \"a/b\"\n[log]\nfilter = \"info\"\nfile = \"hermes.log\"\n";
+    fs::write(home.path("hermes/config/config.toml"), text).unwrap();
+    let (_, out, err) = home.run(&["exec", "go", "--json", "--model", "demo/scripted"]);
+    assert!(out.lines().all(|l| serde_json::from_str::<Value>(l).is_ok()), "{out}");
+    let log = fs::read_to_string(home.path("hermes/config/hermes.log")).unwrap();
+    for text in [err, log] {
+        in_order(&text, &["starts", "did you mean `model`?"]);
+    }
+}

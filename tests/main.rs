@@ -1,4 +1,6 @@
 //! One integration binary: the whole server over its real interfaces.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 mod cli;
+mod process;
 mod tidy;
+mod tools;

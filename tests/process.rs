@@ -1,6 +1,5 @@
 //! Commands under the real helper: nothing that they start outlives them, whatever it does to get away.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used)] // a test's own tools
 use hermes::{
     effects::{Command, Verdict},
     workspace::{

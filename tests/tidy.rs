@@ -100,7 +100,7 @@ fn functions(text: &str) -> Vec<(String, usize)> {
 
 #[test]
 fn i23_acp_types_stay_in_acp() {
-    let allowed = ["src/acp/", "src/cli/", "protocol/"];
+    let allowed = ["src/acp/", "src/cli/", "src/main.rs", "src/server.rs", "protocol/"];
     let faults = sources()
         .iter()
         .filter(|(name, _)| !allowed.iter().any(|a| name.starts_with(a)))

@@ -10,7 +10,7 @@ pub fn banner(style: Style) -> String {
          Agent Client Protocol with it on standard input and output; on a terminal there is nobody to\n\
          speak with, so here is what to do next:\n\n\
          \x20 {}          watch it work on a sample project, offline and without a key\n\
-         \x20 {}    do one task in this folder, with your model\n\
+         \x20 {}      do one task in this folder, with your model\n\
          \x20 {}        what was found here, and what is missing\n\
          \x20 {}        all commands\n\n{}",
         style.bold("Hermes for editors"),

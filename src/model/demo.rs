@@ -123,6 +123,11 @@ fn test(seen: &Seen<'_>) -> Test {
     }
 }
 
+/// Why a call did nothing, for the person: what the result tells the model to do next is not for them.
+fn reason(text: &str) -> String {
+    if text.contains("rejected") { "it was rejected".to_owned() } else { first_line(text) }
+}
+
 /// The first line of a result, for the person.
 fn first_line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|l| !l.is_empty()).unwrap_or("no reason was given");
@@ -180,14 +185,14 @@ fn after_first_test(ran: &Seen<'_>) -> Line {
         .call("edit", json!({ "path": "greet.sh", "old_text": BROKEN, "new_text": FIXED })),
         Test::NotRun => Line::say(format!(
             "The test did not run ({}), so I do not know what is wrong and change nothing.",
-            first_line(ran.text)
+            reason(ran.text)
         )),
     }
 }
 
 fn after_edit(edit: &Seen<'_>) -> Line {
     if edit.failed {
-        let why = first_line(edit.text);
+        let why = reason(edit.text);
         return Line::say(format!(
             "The edit was not made ({why}), so nothing changed: the test still fails. Start the demo again to \
              allow it."
@@ -209,7 +214,7 @@ fn after_second_test(ran: &Seen<'_>, closed: bool) -> Line {
         }
         (Test::NotRun, _) => Line::say(format!(
             "The line is changed, but the test did not run again ({}): whether it passes now is not known.",
-            first_line(ran.text)
+            reason(ran.text)
         )),
     }
 }
@@ -278,7 +283,7 @@ mod tests {
             ),
             (&[PLAN, READ, READ, RED], &["edit"], "One line has to change"),
             (&[PLAN, READ, READ, GREEN], &[], "passes already"),
-            (&[PLAN, READ, READ, REJECTED], &[], "did not run (The user rejected this call.)"),
+            (&[PLAN, READ, READ, REJECTED], &[], "did not run (it was rejected)"),
             (&[PLAN, READ, READ, RED, EDIT], &["terminal"], "The line is changed"),
             (
                 &[PLAN, READ, READ, RED, ("edit", "no", true)],

@@ -273,7 +273,7 @@ fn a_killed_agent_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let text = "setsid sleep 1000 & echo $! >a; trap '' TERM; echo $$ >b; while :; do sleep 1; done";
     let spec = serde_json::json!({
-        "shell": "/bin/sh", "arguments": ["-c", "eval \"$1\"", "sh"], "text": text, "sandbox": null,
+        "shell": "/bin/sh", "arguments": ["-c", "eval \"$1\"", "sh"], "text": text, "last_words": "", "sandbox": null,
     });
     // The middle process stands for the agent: it holds the pipe, and is killed with SIGKILL.
     let script = format!("exec 3> >(exec {BIN} {HELPER} run >/dev/null 2>&1); cat >&3; kill -KILL $$");

@@ -164,13 +164,17 @@ impl Carried {
     }
 }
 
-/// Reads what the shell wrote at its end: its folder, then `NAME=value` each, all NUL-ended.
-pub(super) fn parse_state(state: &str) -> Option<(&str, Env)> {
-    let state = state.strip_suffix('\0')?;
-    let mut parts = state.split('\0');
-    let folder = parts.next().filter(|f| f.starts_with('/'))?;
-    let env: Env = parts.filter_map(|p| p.split_once('=')).map(|(n, v)| (n.into(), v.into())).collect();
-    // Without an environment the shell could not run `env`: that is no order to unset everything.
+/// Reads what the shell wrote at its end: its folder on a line, and perhaps a NUL and `NAME=value` each, NUL-ended.
+pub(super) fn parse_state(state: &str) -> Option<(&str, Option<Env>)> {
+    let (folder, rest) = match state.split_once('\0') {
+        Some((folder, rest)) => (folder, Some(rest)),
+        None => (state, None),
+    };
+    let folder = folder.strip_suffix('\n').filter(|f| f.starts_with('/'))?;
+    // An empty one means that `env` could not run: that is no order to unset everything.
+    let env = rest.and_then(|rest| rest.strip_suffix('\0')).map(|rest| {
+        rest.split('\0').filter_map(|p| p.split_once('=')).map(|(n, v)| (n.into(), v.into())).collect()
+    });
     Some((folder, env))
 }
 
@@ -238,9 +242,12 @@ mod tests {
 
     #[test]
     fn state_is_read_or_refused() {
-        let (folder, got) = parse_state("/ws\0A=1\0B=x=y\n z\0").unwrap();
-        assert_eq!((folder, got), ("/ws", env(&[("A", "1"), ("B", "x=y\n z")])));
-        for bad in ["", "/ws", "relative\0A=1\0"] {
+        let (folder, got) = parse_state("/ws\n\0A=1\0B=x=y\n z\0").unwrap();
+        assert_eq!((folder, got), ("/ws", Some(env(&[("A", "1"), ("B", "x=y\n z")]))));
+        for without in ["/a\nb\n", "/a\nb\n\0", "/a\nb\n\0A=1"] {
+            assert_eq!(parse_state(without), Some(("/a\nb", None)), "{without:?}");
+        }
+        for bad in ["", "/ws", "relative\n\0A=1\0"] {
             assert!(parse_state(bad).is_none(), "{bad:?}");
         }
     }

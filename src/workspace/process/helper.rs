@@ -51,6 +51,8 @@ pub(in crate::workspace) struct Spec {
     pub arguments: Vec<String>,
     /// The command; the path of the file for the shell's last state follows it.
     pub text: String,
+    /// Follows that path: what the shell does there beside naming its folder.
+    pub last_words: String,
     pub sandbox: Option<sandbox::Policy>,
 }
 
@@ -64,7 +66,7 @@ pub(in crate::workspace) struct Report {
     pub leftovers: Vec<String>,
     /// Processes that could not be ended.
     pub survivors: Vec<String>,
-    /// The folder the shell ended in and its environment, both NUL-ended, as the shell wrote them.
+    /// The folder the shell ended in, on a line; then perhaps a NUL and its environment, NUL-ended each.
     pub state: String,
 }
 
@@ -284,6 +286,7 @@ fn start(spec: &Spec, state: Option<&OwnedFd>) -> std::io::Result<std::process::
         Some(fd) => format!("/dev/fd/{}", fd.as_raw_fd()).into(),
         None => "/dev/null".into(),
     });
+    argv.push(spec.last_words.clone().into());
     let plan = sandbox::wrap(spec.sandbox.as_ref(), argv)?;
     let mut command = Command::new(&plan.program);
     command.args(&plan.arguments).stdout(Stdio::inherit()).stderr(errors).process_group(0);

@@ -24,10 +24,18 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The shell's text. `$1` is the command, `$2` the file that takes folder and environment at its end; both are gone
-/// before the command runs. `eval` keeps its text as it was written; the blank keeps a leading `-` from being an option.
-const SCRIPT: &str = r#"trap '{ command printf "%s\0" "$(command pwd)"; command -p env -0; } 2>/dev/null >"'"$2"'"' EXIT
-_hermes=$1; shift 2; eval " $_hermes""#;
+/// The shell's text. `$1` is the command, `$2` the file that takes folder and environment at its end, `$3` what writes the
+/// environment (nothing, where the command cannot have changed it: that is a process less). All are gone before the
+/// command runs. `eval` keeps its text as it was written; the blank keeps a leading `-` from being an option.
+const SCRIPT: &str = r#"trap '{ command pwd; '"$3"' } 2>/dev/null >"'"$2"'"' EXIT
+_hermes=$1; shift 3; eval " $_hermes""#;
+const ENVIRONMENT: &str = r#"command printf "\0"; command -p env -0;"#;
+
+/// Words without which a command leaves the environment of its shell as it was.
+const EXPORTING: &[&str] = &[
+    "export", "declare", "typeset", "readonly", "unset", "source", ". ", "eval", "set -", "shopt", "read",
+    "local",
+];
 
 /// The longest command text, in bytes: the kernel takes 128 KiB in one argument.
 const TEXT_LIMIT: usize = 100 * 1024;
@@ -174,6 +182,9 @@ impl Shell {
         if let Some(temp) = self.temp() {
             env.insert("TMPDIR".into(), temp.into());
         }
+        let exports = command.verdict != Verdict::ReadOnly
+            && !command.background
+            && EXPORTING.iter().any(|word| command.text.contains(word));
         let bash = self.program.file_name().is_some_and(|n| n == "bash");
         let options: &[&str] = if bash { &["--noprofile", "--norc", "-c"] } else { &["-c"] };
         let arguments = options.iter().copied().chain([SCRIPT, if bash { "bash" } else { "sh" }]);
@@ -181,6 +192,7 @@ impl Shell {
             shell: self.program.clone(),
             arguments: arguments.map(str::to_owned).collect(),
             text: command.text.clone(),
+            last_words: if exports { ENVIRONMENT.into() } else { String::new() },
             sandbox,
         };
         Ok(Prepared { spec, env, sandbox: name })
@@ -245,9 +257,7 @@ impl Shell {
                     .push(format!("{folder} is outside the workspace: the next command starts in {root}"));
             }
         }
-        if env.is_empty() || command.verdict == Verdict::ReadOnly {
-            return;
-        }
+        let Some(env) = env else { return };
         if lock(&self.carried).take(given, &self.base, &env).is_err() {
             ran.notes.push("the exported variables are too large to be kept for later commands".into());
         }

@@ -1,9 +1,13 @@
 //! Which providers and models there are: rows of data, overridden by the configuration and by the environment.
 //!
 //! Nothing here waits for the network but [`Registry::refresh_models`].
+mod input;
+#[cfg(test)]
+mod tests;
+
 use super::{
     ErrorKind, ModelError, ModelInfo, Provider,
-    dialect::{Dialect, openai_chat},
+    dialect::{Dialect, anthropic, gemini, openai_chat, openai_responses},
     failure::Failure,
     http::{Connections, Endpoint, HttpProvider, KeySource, Timeouts, get_json},
 };
@@ -26,6 +30,12 @@ pub enum Api {
     /// OpenAI Chat Completions.
     #[default]
     Chat,
+    /// OpenAI Responses.
+    Responses,
+    /// Anthropic Messages.
+    Anthropic,
+    /// Google Gemini.
+    Gemini,
 }
 
 /// A provider as `providers.toml` and `config.toml` write it; what is missing comes from the row below.
@@ -53,6 +63,9 @@ pub struct ProviderRow {
     pub context: Option<u64>,
     pub images: Option<bool>,
     pub chat: Option<openai_chat::Options>,
+    pub responses: Option<openai_responses::Options>,
+    pub anthropic: Option<anthropic::Options>,
+    pub gemini: Option<gemini::Options>,
     pub first_byte_seconds: Option<u64>,
     pub idle_seconds: Option<u64>,
 }
@@ -71,6 +84,18 @@ fn secret<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Secret>, D::Error> {
 }
 fn secrets<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, Secret>, D::Error> {
     Ok(BTreeMap::<String, String>::deserialize(d)?.into_iter().map(|(k, v)| (k, Secret::new(v))).collect())
+}
+
+impl Api {
+    fn from_name(name: &str) -> Option<Api> {
+        Some(match name {
+            "chat" => Api::Chat,
+            "responses" => Api::Responses,
+            "anthropic" => Api::Anthropic,
+            "gemini" => Api::Gemini,
+            _ => return None,
+        })
+    }
 }
 
 impl ProviderRow {
@@ -92,6 +117,9 @@ impl ProviderRow {
             context: self.context.or(below.context),
             images: self.images.or(below.images),
             chat: self.chat.or(below.chat),
+            responses: self.responses.or(below.responses),
+            anthropic: self.anthropic.or(below.anthropic),
+            gemini: self.gemini.or(below.gemini),
             first_byte_seconds: self.first_byte_seconds.or(below.first_byte_seconds),
             idle_seconds: self.idle_seconds.or(below.idle_seconds),
         }
@@ -149,34 +177,38 @@ const LIST_AGE: Duration = Duration::from_secs(600);
 const ROWS: &str = include_str!("providers.toml");
 
 impl Registry {
-    /// Configuration over rows, and the environment over both: `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_MODEL`.
+    /// Configuration over rows, and the environment over both: `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_MODEL`,
+    /// `OPENAI_API`, and the same of `ANTHROPIC`.
     pub fn from_config(input: Input, env: impl Fn(&str) -> Option<String>) -> Self {
         let env = |name: &str| env(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty());
         // The rows are compiled in and tested; without them only what is configured works.
         let mut rows: BTreeMap<String, ProviderRow> = toml::from_str(ROWS).unwrap_or_default();
         let generic = rows.remove("generic").unwrap_or_default();
         let unnamed = ProviderRow { title: None, ..generic.clone() };
-        let mut configured: Vec<String> = input.providers.keys().cloned().collect();
-        for (name, row) in input.providers {
-            let below = rows.remove(&name).unwrap_or_else(|| unnamed.clone());
-            rows.insert(name, row.over(below));
-        }
+        let mut providers = input.providers;
         let mut model = input.model;
-        if let Some(row) = rows.get_mut("openai") {
-            if let Some(url) = env("OPENAI_BASE_URL") {
-                // Another server behind OpenAI's variables: none of OpenAI's own habits can be taken for granted.
-                if !url.contains("api.openai.com") {
-                    row.chat = generic.chat.clone();
-                    row.model = None;
+        for (name, prefix) in [("openai", "OPENAI"), ("anthropic", "ANTHROPIC")] {
+            let var = |what: &str| env(&format!("{prefix}_{what}"));
+            let (url, chosen, api) =
+                (var("BASE_URL"), var("MODEL"), var("API").and_then(|a| Api::from_name(&a)));
+            if url.is_some() || chosen.is_some() || api.is_some() {
+                let row = providers.entry(name.into()).or_default();
+                row.base_url = url.or(row.base_url.take());
+                row.api = api.or(row.api);
+                if let Some(chosen) = chosen {
+                    model.get_or_insert(format!("{name}/{chosen}"));
+                    row.model = Some(chosen);
                 }
-                row.base_url = Some(url);
-                configured.push("openai".into());
             }
-            if let Some(name) = env("OPENAI_MODEL") {
-                model = Some(format!("openai/{name}"));
-                row.model = Some(name);
-                configured.push("openai".into());
+        }
+        let configured: Vec<String> = providers.keys().cloned().collect();
+        for (name, row) in providers {
+            let mut below = rows.remove(&name).unwrap_or_else(|| unnamed.clone());
+            // Another server behind OpenAI's name: none of OpenAI's own habits can be taken for granted.
+            if name == "openai" && row.base_url.as_ref().is_some_and(|url| !url.contains("api.openai.com")) {
+                below = ProviderRow { title: below.title, key_env: below.key_env, ..generic.clone() };
             }
+            rows.insert(name, row.over(below));
         }
         let entries = rows
             .into_iter()
@@ -313,7 +345,7 @@ impl Registry {
                     if entry.configured { Duration::from_secs(10) } else { Duration::from_millis(300) };
                 let list = tokio::time::timeout(
                     wait,
-                    get_json(&self.connections, endpoint, &*entry.dialect, "models"),
+                    get_json(&self.connections, endpoint, &*entry.dialect, entry.dialect.models_path()),
                 );
                 let models = match list.await {
                     Ok(Ok(list)) => entry.list(name, &list),
@@ -376,6 +408,14 @@ impl Entry {
         let title = row.title.clone().unwrap_or_else(|| name.to_owned());
         let dialect: Arc<dyn Dialect> = match row.api.unwrap_or_default() {
             Api::Chat => Arc::new(openai_chat::OpenAiChat::new(name, row.chat.clone().unwrap_or_default())),
+            Api::Responses => Arc::new(openai_responses::OpenAiResponses::new(
+                name,
+                row.responses.clone().unwrap_or_default(),
+            )),
+            Api::Anthropic => {
+                Arc::new(anthropic::Anthropic::new(name, row.anthropic.clone().unwrap_or_default()))
+            }
+            Api::Gemini => Arc::new(gemini::Gemini::new(name, row.gemini.clone().unwrap_or_default())),
         };
         let endpoint = endpoint(name, &row).map(Arc::new);
         Entry { title, row, dialect, endpoint, configured }
@@ -398,6 +438,8 @@ impl Entry {
             let text = |key: &str| model.get(key).and_then(Value::as_str).map(str::to_owned);
             let context = [
                 "/context_length",
+                "/inputTokenLimit",
+                "/max_input_tokens",
                 "/context_window",
                 "/max_model_len",
                 "/loaded_context_length",
@@ -409,8 +451,10 @@ impl Entry {
                 model.pointer(at).and_then(Value::as_array).map(|l| l.iter().any(|v| v == what))
             };
             Some(ModelRow {
-                id: text("id").or_else(|| text("name"))?,
-                name: text("display_name").or_else(|| text("name")),
+                id: text("id")
+                    .or_else(|| text("name"))
+                    .map(|id| id.strip_prefix("models/").unwrap_or(&id).to_owned())?,
+                name: text("display_name").or_else(|| text("displayName")).or_else(|| text("name")),
                 context: context.iter().find_map(|at| model.pointer(at)?.as_u64()),
                 images: list_has("/architecture/input_modalities", "image")
                     .or_else(|| list_has("/capabilities", "multimodal")),
@@ -422,7 +466,7 @@ impl Entry {
 
 fn endpoint(name: &str, row: &ProviderRow) -> Result<Endpoint, String> {
     let text = row.base_url.as_deref().ok_or_else(|| format!("The provider \"{name}\" has no address. Put `base_url` under [providers.{name}] into config.toml."))?;
-    let base = base_url(text).ok_or_else(|| format!("The `base_url` of the provider \"{name}\" is no http or https URL. Correct it in config.toml or in the environment."))?;
+    let base = base_url(text, row.api.unwrap_or_default()).ok_or_else(|| format!("The `base_url` of the provider \"{name}\" is no http or https URL. Correct it in config.toml or in the environment."))?;
     let keys = [
         row.key.clone().map(KeySource::Value),
         row.key_file.clone().map(KeySource::File),
@@ -440,14 +484,23 @@ fn endpoint(name: &str, row: &ProviderRow) -> Result<Endpoint, String> {
 }
 
 /// The base URL as people write it: with or without a scheme, `/v1`, a slash at the end or the whole path.
-fn base_url(text: &str) -> Option<Url> {
+fn base_url(text: &str, api: Api) -> Option<Url> {
     let text = text.trim();
     let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let mut url =
         Url::parse(&text).ok().filter(|u| matches!(u.scheme(), "http" | "https") && u.has_host())?;
-    let path = url.path().trim_end_matches('/');
-    let path = path.strip_suffix("/chat/completions").unwrap_or(path);
-    let path = if path.is_empty() { "/v1".to_owned() } else { path.to_owned() };
+    let mut path = url.path().trim_end_matches('/');
+    let (ends, empty): (&[&str], _) = match api {
+        Api::Chat => (&["/chat/completions"], "/v1"),
+        Api::Responses => (&["/responses"], "/v1"),
+        // The dialect's own path has the version.
+        Api::Anthropic => (&["/messages", "/v1"], ""),
+        Api::Gemini => (&[], "/v1beta"),
+    };
+    for end in ends {
+        path = path.strip_suffix(end).unwrap_or(path);
+    }
+    let path = if path.is_empty() { empty.to_owned() } else { path.to_owned() };
     url.set_path(&path);
     Some(url)
 }
@@ -455,6 +508,3 @@ fn base_url(text: &str) -> Option<Url> {
 fn wrong(kind: ErrorKind, message: String) -> ModelError {
     ModelError { kind, message, host: String::new(), status: None, retry_after: None }
 }
-
-#[cfg(test)]
-mod tests;

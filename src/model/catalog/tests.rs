@@ -17,7 +17,10 @@ fn the_rows_are_sound() {
     assert!(rows.len() >= 7);
     for (name, row) in &rows {
         let url = row.base_url.as_deref();
-        assert!(name == "generic" || url.and_then(base_url).is_some(), "{name}");
+        assert!(
+            name == "generic" || url.and_then(|u| base_url(u, row.api.unwrap_or_default())).is_some(),
+            "{name}"
+        );
         assert!(row.title.is_some(), "{name}");
     }
 }
@@ -32,6 +35,22 @@ fn the_environment_selects_the_model() {
     assert!(registry.provider("openai/mock").is_ok());
     // OpenAI's own habits are not taken for granted behind another address.
     assert!(registry.entries["openai"].row.chat.is_none());
+}
+
+#[test]
+fn the_wire_of_a_provider_is_data() {
+    let api = |env: &[(&str, &str)], name: &str| registry("", env).entries[name].row.api.unwrap_or_default();
+    assert_eq!(api(&[], "openai"), Api::Responses);
+    assert_eq!(api(&[], "anthropic"), Api::Anthropic);
+    assert_eq!(api(&[("OPENAI_API", "chat")], "openai"), Api::Chat);
+    let local = ("OPENAI_BASE_URL", "http://127.0.0.1:9");
+    assert_eq!(api(&[local], "openai"), Api::Chat);
+    assert_eq!(api(&[local, ("OPENAI_API", "responses")], "openai"), Api::Responses);
+    let env = [("ANTHROPIC_BASE_URL", "http://127.0.0.1:9/v1"), ("ANTHROPIC_MODEL", "claude-x")];
+    let registry = registry("", &env);
+    assert_eq!(registry.default_model().as_deref(), Some("anthropic/claude-x"));
+    assert_eq!(registry.base_url("anthropic").as_deref(), Some("http://127.0.0.1:9/"));
+    assert_eq!(registry.entries["anthropic"].row.api, Some(Api::Anthropic));
 }
 
 #[test]
@@ -102,9 +121,16 @@ fn base_urls_as_people_write_them() {
         ("h:1/api/v1", "http://h:1/api/v1"),
         (" https://h/v1/chat/completions ", "https://h/v1"),
     ] {
-        assert_eq!(base_url(text).unwrap().as_str(), want, "{text}");
+        assert_eq!(base_url(text, Api::Chat).unwrap().as_str(), want, "{text}");
     }
-    assert!(base_url("ftp://h").is_none() && base_url("").is_none() && base_url("http://").is_none());
+    for text in ["https://h", "https://h/", "https://h/v1/", "https://h/v1/messages"] {
+        assert_eq!(base_url(text, Api::Anthropic).unwrap().as_str(), "https://h/", "{text}");
+    }
+    assert_eq!(base_url("https://h", Api::Gemini).unwrap().as_str(), "https://h/v1beta");
+    assert_eq!(base_url("https://h/v1/responses", Api::Responses).unwrap().as_str(), "https://h/v1");
+    for text in ["ftp://h", "", "http://"] {
+        assert!(base_url(text, Api::Chat).is_none(), "{text}");
+    }
 }
 
 async fn list_server(answer: &'static str) -> u16 {

@@ -1,9 +1,12 @@
 //! Wire formats. A dialect is pure: no I/O, no clock, no environment (I21); `http` moves the bytes.
+pub mod anthropic;
 pub mod calls;
+pub mod gemini;
 pub mod history;
 #[cfg(test)]
 pub(crate) mod matrix;
 pub mod openai_chat;
+pub mod openai_responses;
 pub mod surrogates;
 
 use super::{Delta, Request, failure::Failure};
@@ -14,6 +17,10 @@ pub trait Dialect: Send + Sync {
     fn path(&self, model: &str, request: &Request) -> String;
     /// The body of the request: JSON. Its messages are a byte prefix of those of the next request (I14).
     fn body(&self, model: &str, request: &Request) -> String;
+    /// The path of the list of models below the base URL.
+    fn models_path(&self) -> &'static str {
+        "models"
+    }
     /// The header that carries the key: its name, and what stands before the key.
     fn auth(&self) -> (&'static str, &'static str) {
         ("authorization", "Bearer ")

@@ -1,0 +1,44 @@
+//! The configuration as the catalogue takes it.
+use super::{Api, Input, ModelRow, ProviderRow};
+use crate::config::{self, Config, KeySource};
+
+impl From<&Config> for Input {
+    fn from(config: &Config) -> Self {
+        let row = |(name, provider): (&String, &config::Provider)| {
+            // An interface that nobody wrote down is the default, which is not an answer.
+            let written = config.source(&format!("providers.{name}.api")).is_some();
+            let mut row = ProviderRow {
+                base_url: provider.base_url.clone(),
+                api: written.then(|| provider.api.into()),
+                headers: provider.headers.iter().cloned().collect(),
+                models: provider
+                    .models
+                    .iter()
+                    .map(|id| ModelRow { id: id.clone(), ..ModelRow::default() })
+                    .collect(),
+                first_byte_seconds: provider.first_byte_timeout.map(|d| d.as_secs().max(1)),
+                idle_seconds: provider.idle_timeout.map(|d| d.as_secs().max(1)),
+                ..ProviderRow::default()
+            };
+            match &provider.key {
+                Some(KeySource::Env(name)) => row.key_env = Some(name.clone()),
+                Some(KeySource::File(path)) => row.key_file = Some(path.clone()),
+                Some(KeySource::Value(secret)) => row.key = Some(secret.clone()),
+                None => {}
+            }
+            (name.clone(), row)
+        };
+        Input { providers: config.providers.iter().map(row).collect(), model: config.model.clone() }
+    }
+}
+
+impl From<config::Api> for Api {
+    fn from(api: config::Api) -> Self {
+        match api {
+            config::Api::Chat => Api::Chat,
+            config::Api::Responses => Api::Responses,
+            config::Api::Anthropic => Api::Anthropic,
+            config::Api::Gemini => Api::Gemini,
+        }
+    }
+}

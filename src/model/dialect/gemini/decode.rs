@@ -1,0 +1,208 @@
+//! The reply of a Gemini server: each event is a piece of a response; nothing but the end of the stream ends it.
+use crate::{
+    log::{Native, Usage},
+    model::{
+        Delta, ErrorKind, Finish,
+        dialect::{Decoded, Decoder, push_text, push_thinking, surrogates},
+        failure::Failure,
+    },
+};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+
+/// Decodes one reply.
+pub struct GeminiDecoder {
+    tag: String,
+    usage: Option<Usage>,
+    finish: Option<Result<Finish, Failure>>,
+    calls: bool,
+    begun: bool,
+    over: bool,
+}
+
+impl GeminiDecoder {
+    pub fn new(tag: String) -> Self {
+        GeminiDecoder { tag, usage: None, finish: None, calls: false, begun: false, over: false }
+    }
+
+    fn take(&mut self, piece: Piece<'_>, data: &str, out: &mut Vec<Decoded>) {
+        if piece.error.is_some_and(|e| e.get() != "null") {
+            return self.fail(Failure::of_error(&serde_json::from_str(data).unwrap_or_default()), out);
+        }
+        self.begun = true;
+        if let Some(u) = piece.usage {
+            self.usage = Some(Usage {
+                input: u.prompt.unwrap_or(0) + u.tool_use.unwrap_or(0),
+                output: u.candidates.unwrap_or(0) + u.thoughts.unwrap_or(0),
+                cached: u.cached.unwrap_or(0),
+                reasoning: u.thoughts.unwrap_or(0),
+            });
+        }
+        if let Some(reason) = piece.feedback.and_then(|f| f.reason) {
+            self.finish = Some(Ok(Finish::Refusal));
+            push_text(out, format!("(The provider refused the prompt: {reason})"));
+        }
+        let Some(candidate) = piece.candidates.into_iter().flatten().next() else { return };
+        for part in candidate.content.and_then(|c| c.parts).into_iter().flatten() {
+            self.part(part, out);
+        }
+        if let Some(reason) = candidate.finish {
+            self.finish = Some(finish(&reason));
+        }
+    }
+
+    fn part(&mut self, part: PartIn<'_>, out: &mut Vec<Decoded>) {
+        if let Some(call) = part.call {
+            self.calls = true;
+            let args = call.args.map(RawValue::get).filter(|a| a.starts_with('{')).unwrap_or("{}").to_owned();
+            let native = part
+                .signature
+                .map(|s| Native { dialect: self.tag.clone(), value: json!({ "thoughtSignature": s }) });
+            out.push(Ok(Delta::Call {
+                provider_id: call.id,
+                name: call.name.unwrap_or_default(),
+                args,
+                native,
+            }));
+        } else if let Some(text) = part.text {
+            if part.thought.unwrap_or(false) { push_thinking(out, text) } else { push_text(out, text) }
+        }
+    }
+
+    fn fail(&mut self, failure: Failure, out: &mut Vec<Decoded>) {
+        if !std::mem::replace(&mut self.over, true) {
+            out.push(Err(failure));
+        }
+    }
+}
+
+impl Decoder for GeminiDecoder {
+    fn event(&mut self, _: &str, data: &str, out: &mut Vec<Decoded>) {
+        let data = data.trim();
+        if self.over || !data.starts_with('{') {
+            return;
+        }
+        if let Ok(piece) = serde_json::from_str::<Piece<'_>>(data) {
+            return self.take(piece, data, out);
+        }
+        let mended = surrogates::mend(data);
+        match serde_json::from_str::<Piece<'_>>(&mended) {
+            Ok(piece) => self.take(piece, &mended, out),
+            Err(_) => self.fail(Failure::malformed("an event of the reply could not be read"), out),
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<Decoded>) {
+        let finish = match self.finish.take() {
+            _ if self.over => return,
+            None if self.begun => return self.fail(Failure::early(), out),
+            None => return self.fail(Failure::malformed("the reply was empty"), out),
+            Some(Err(failure)) => return self.fail(failure, out),
+            Some(Ok(Finish::Stop)) if self.calls => Finish::ToolCalls,
+            Some(Ok(finish)) => finish,
+        };
+        if let Some(usage) = self.usage.take() {
+            out.push(Ok(Delta::Usage(usage)));
+        }
+        out.push(Ok(Delta::End(finish)));
+        self.over = true;
+    }
+
+    fn whole(&mut self, body: &str, out: &mut Vec<Decoded>) {
+        // Without `alt=sse` a stream is an array of pieces; so is an error.
+        let value: Value = serde_json::from_str(&surrogates::mend(body)).unwrap_or_default();
+        match value {
+            Value::Array(pieces) => pieces.iter().for_each(|p| self.event("", &p.to_string(), out)),
+            one => self.event("", &one.to_string(), out),
+        }
+        self.finish(out);
+    }
+
+    fn settled(&self) -> bool {
+        self.finish.is_some()
+    }
+}
+
+fn finish(reason: &str) -> Result<Finish, Failure> {
+    Ok(match reason {
+        "MAX_TOKENS" => Finish::Length,
+        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY" => {
+            Finish::Refusal
+        }
+        "MALFORMED_FUNCTION_CALL"
+        | "UNEXPECTED_TOOL_CALL"
+        | "TOO_MANY_TOOL_CALLS"
+        | "MISSING_THOUGHT_SIGNATURE" => {
+            return Err(Failure::malformed(format!(
+                "the model made a tool call that cannot be read ({reason})"
+            )));
+        }
+        "OTHER" | "LANGUAGE" => {
+            return Err(Failure::new(ErrorKind::Overloaded, format!("the model stopped with {reason}")));
+        }
+        // "STOP" and what is not known.
+        _ => Finish::Stop,
+    })
+}
+
+#[derive(Deserialize)]
+struct Piece<'a> {
+    #[serde(borrow, default)]
+    candidates: Option<Vec<Candidate<'a>>>,
+    #[serde(rename = "usageMetadata", default)]
+    usage: Option<UsageIn>,
+    #[serde(rename = "promptFeedback", default)]
+    feedback: Option<Feedback>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+#[derive(Deserialize)]
+struct Feedback {
+    #[serde(rename = "blockReason", default)]
+    reason: Option<String>,
+}
+#[derive(Deserialize)]
+struct Candidate<'a> {
+    #[serde(borrow, default)]
+    content: Option<ContentIn<'a>>,
+    #[serde(rename = "finishReason", default)]
+    finish: Option<String>,
+}
+#[derive(Deserialize)]
+struct ContentIn<'a> {
+    #[serde(borrow, default)]
+    parts: Option<Vec<PartIn<'a>>>,
+}
+#[derive(Deserialize)]
+struct PartIn<'a> {
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    thought: Option<bool>,
+    #[serde(rename = "thoughtSignature", default)]
+    signature: Option<String>,
+    #[serde(rename = "functionCall", borrow, default)]
+    call: Option<CallIn<'a>>,
+}
+#[derive(Deserialize)]
+struct CallIn<'a> {
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(borrow, default)]
+    args: Option<&'a RawValue>,
+}
+#[derive(Deserialize)]
+struct UsageIn {
+    #[serde(rename = "promptTokenCount", default)]
+    prompt: Option<u64>,
+    #[serde(rename = "candidatesTokenCount", default)]
+    candidates: Option<u64>,
+    #[serde(rename = "thoughtsTokenCount", default)]
+    thoughts: Option<u64>,
+    #[serde(rename = "cachedContentTokenCount", default)]
+    cached: Option<u64>,
+    #[serde(rename = "toolUsePromptTokenCount", default)]
+    tool_use: Option<u64>,
+}

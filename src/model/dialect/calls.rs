@@ -1,4 +1,5 @@
 //! Tool calls put together from fragments, however a server numbers and repeats them.
+use super::surrogates;
 use crate::{log::Native, model::Delta};
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -102,6 +103,10 @@ pub fn is_object(text: &str) -> bool {
 
 /// Arguments without a second coat of JSON; none at all are an empty object.
 pub fn unwrapped(args: String) -> String {
+    let args = match surrogates::mend(&args) {
+        Cow::Owned(mended) => mended,
+        Cow::Borrowed(_) => args,
+    };
     let trimmed = args.trim();
     if trimmed.is_empty() {
         return "{}".into();

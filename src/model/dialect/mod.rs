@@ -8,6 +8,7 @@ pub(crate) mod matrix;
 pub mod openai_chat;
 pub mod openai_responses;
 pub mod surrogates;
+pub mod text_calls;
 
 use super::{Delta, Request, failure::Failure};
 

@@ -1,4 +1,5 @@
 //! Lone UTF-16 surrogates in JSON escapes: no text has them, strict servers refuse them, serde_json cannot read them.
+use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 
 /// The JSON text with each `\uXXXX` escape that is half a surrogate pair turned into U+FFFD.
@@ -38,6 +39,11 @@ pub fn mend(json: &str) -> Cow<'_, str> {
             Cow::Owned(out)
         }
     }
+}
+
+/// The JSON as a value; half surrogate pairs in it are replaced, and what cannot be read is nothing.
+pub fn read<T: DeserializeOwned + Default>(json: &str) -> T {
+    serde_json::from_str(json).or_else(|_| serde_json::from_str(&mend(json))).unwrap_or_default()
 }
 
 /// The code unit of the escape `\uXXXX` that begins at `at`.

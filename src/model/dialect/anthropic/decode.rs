@@ -46,8 +46,7 @@ impl AnthropicDecoder {
                 self.usage = event.message.and_then(|m| m.usage).unwrap_or_default();
             }
             "content_block_start" => {
-                let block: Value =
-                    event.content_block.and_then(|r| serde_json::from_str(r.get()).ok()).unwrap_or_default();
+                let block: Value = event.content_block.map(|r| surrogates::read(r.get())).unwrap_or_default();
                 self.start(index, block, out);
             }
             "content_block_delta" => {
@@ -65,7 +64,7 @@ impl AnthropicDecoder {
                 }
             }
             "message_stop" => self.end(out),
-            "error" => self.fail(Failure::of_error(&serde_json::from_str(data).unwrap_or_default()), out),
+            "error" => self.fail(Failure::of_error(&surrogates::read(data)), out),
             _ => {}
         }
     }

@@ -3,7 +3,7 @@ use crate::{
     log::{Native, Usage},
     model::{
         Delta, ErrorKind, Finish,
-        dialect::{Decoded, Decoder, push_text, push_thinking, surrogates},
+        dialect::{Decoded, Decoder, calls::unwrapped, push_text, push_thinking, surrogates},
         failure::Failure,
     },
 };
@@ -27,7 +27,7 @@ impl GeminiDecoder {
 
     fn take(&mut self, piece: Piece<'_>, data: &str, out: &mut Vec<Decoded>) {
         if piece.error.is_some_and(|e| e.get() != "null") {
-            return self.fail(Failure::of_error(&serde_json::from_str(data).unwrap_or_default()), out);
+            return self.fail(Failure::of_error(&surrogates::read(data)), out);
         }
         self.begun = true;
         if let Some(u) = piece.usage {
@@ -61,7 +61,7 @@ impl GeminiDecoder {
             out.push(Ok(Delta::Call {
                 provider_id: call.id,
                 name: call.name.unwrap_or_default(),
-                args,
+                args: unwrapped(args),
                 native,
             }));
         } else if let Some(text) = part.text {

@@ -1,24 +1,29 @@
 //! The reply of a Chat Completions server, in all the forms that servers give it.
-use super::think::{Said, Splitter};
+use super::{
+    think::{Said, Splitter},
+    wire::{CallIn, Chunk, DeltaIn},
+};
 use crate::{
-    log::{Native, Usage},
+    log::{Native, ToolSpec, Usage},
     model::{
         Delta, ErrorKind, Finish,
-        dialect::{Decoded, Decoder, calls::Calls, push_text, push_thinking, surrogates},
+        dialect::{
+            Decoded, Decoder,
+            calls::Calls,
+            push_text, push_thinking, surrogates,
+            text_calls::{Found, Watch},
+        },
         failure::Failure,
     },
 };
-use serde::{
-    Deserialize, Deserializer,
-    de::{IgnoredAny, SeqAccess, Visitor},
-};
 use serde_json::{Value, value::RawValue};
-use std::fmt;
+use std::sync::Arc;
 
 /// Decodes one reply.
 pub struct ChatDecoder {
     tag: String,
     splitter: Splitter,
+    watch: Watch,
     /// Thinking that no `ThinkingDone` has closed.
     thinking: Thinking,
     calls: Calls,
@@ -40,10 +45,12 @@ struct Thinking {
 }
 
 impl ChatDecoder {
-    pub fn new(tag: String) -> Self {
+    /// `tools`: those of the request, which calls in the text may name.
+    pub fn new(tag: String, tools: Arc<[ToolSpec]>) -> Self {
         ChatDecoder {
             tag,
             splitter: Splitter::default(),
+            watch: Watch::new(tools),
             thinking: Thinking::default(),
             calls: Calls::default(),
             usage: None,
@@ -75,15 +82,20 @@ impl ChatDecoder {
             }
         }
         match chunk.error.map(RawValue::get) {
-            Some(error) if error != "null" => self.fail(Failure::of_error(&json(data)), out),
+            Some(error) if error != "null" => {
+                self.fail(Failure::of_error(&surrogates::read::<Value>(data)), out)
+            }
             // vLLM's errors have no `error`: {"object": "error", "message": …}.
-            _ if empty && chunk.message.is_some() => self.fail(Failure::of_error(&json(data)), out),
+            _ if empty && chunk.message.is_some() => {
+                self.fail(Failure::of_error(&surrogates::read::<Value>(data)), out)
+            }
             _ => {}
         }
     }
 
     fn delta(&mut self, delta: DeltaIn<'_>, out: &mut Vec<Decoded>) {
-        let details: Vec<Value> = delta.reasoning_details.map(|raw| json_as(raw.get())).unwrap_or_default();
+        let details: Vec<Value> =
+            delta.reasoning_details.map(|raw| surrogates::read(raw.get())).unwrap_or_default();
         let field = delta.reasoning_content.as_deref().is_some_and(|t| !t.is_empty());
         // Several fields carry the same words: the first one counts.
         let mut thought =
@@ -130,7 +142,8 @@ impl ChatDecoder {
         let id = call.id.filter(|i| !i.is_empty());
         let name = function.name.filter(|n| !n.is_empty());
         let args = function.arguments.map(|raw| arguments(raw.get())).unwrap_or_default();
-        let extra = call.extra_content.map(|raw| json(raw.get())).filter(|v| !v.is_null());
+        let extra =
+            call.extra_content.map(|raw| surrogates::read::<Value>(raw.get())).filter(|v| !v.is_null());
         self.calls.fragment(nth, call.index, id, name, &args, extra);
     }
 
@@ -150,7 +163,22 @@ impl ChatDecoder {
             }
             Said::Text => {
                 self.close_thinking(out);
-                push_text(out, text);
+                if let Some(text) = self.watch.push(text) {
+                    push_text(out, text);
+                }
+            }
+        }
+    }
+
+    /// The calls that stand in the text which was held back.
+    fn text_calls(&mut self, calls: &mut Vec<Delta>, out: &mut Vec<Decoded>) {
+        for found in self.watch.finish() {
+            match found {
+                Found::Text(text) => push_text(out, text),
+                Found::Thinking(text) => push_thinking(out, text),
+                Found::Call { name, args } => {
+                    calls.push(Delta::Call { provider_id: None, name, args, native: None })
+                }
             }
         }
     }
@@ -180,9 +208,17 @@ impl ChatDecoder {
         self.close_thinking(out);
         let finish = match finish {
             Ok(finish) => finish,
-            Err(failure) => return self.fail(failure, out),
+            Err(failure) => {
+                push_text(out, self.watch.release());
+                return self.fail(failure, out);
+            }
         };
-        let calls = self.calls.take(&self.tag);
+        let mut calls = self.calls.take(&self.tag);
+        if calls.is_empty() {
+            self.text_calls(&mut calls, out);
+        } else {
+            push_text(out, self.watch.release());
+        }
         let finish = match finish {
             Finish::Stop if !calls.is_empty() => Finish::ToolCalls,
             Finish::ToolCalls if calls.is_empty() => Finish::Stop,
@@ -208,7 +244,7 @@ impl Decoder for ChatDecoder {
             return self.end(finish, out);
         }
         if event == "error" {
-            return self.fail(Failure::of_error(&json(data)), out);
+            return self.fail(Failure::of_error(&surrogates::read::<Value>(data)), out);
         }
         // Words like "ping" keep a connection alive.
         if !data.starts_with(['{', '[']) {
@@ -220,7 +256,9 @@ impl Decoder for ChatDecoder {
                 let mended = surrogates::mend(data);
                 match serde_json::from_str::<Chunk<'_>>(&mended) {
                     Ok(chunk) => self.chunk(chunk, &mended, out),
-                    Err(_) if data.starts_with('[') => self.fail(Failure::of_error(&json(data)), out),
+                    Err(_) if data.starts_with('[') => {
+                        self.fail(Failure::of_error(&surrogates::read::<Value>(data)), out)
+                    }
                     Err(_) => self.fail(Failure::malformed("an event of the reply could not be read"), out),
                 }
             }
@@ -240,6 +278,7 @@ impl Decoder for ChatDecoder {
                 for (kind, text) in said {
                     self.say(kind, text, out);
                 }
+                push_text(out, self.watch.release());
                 self.fail(Failure::early(), out);
             }
         }
@@ -309,160 +348,8 @@ fn finish(reason: &str) -> Result<Finish, Failure> {
 /// What a model wrote as arguments: a string, or (some servers) the object itself.
 fn arguments(raw: &str) -> String {
     match raw.as_bytes().first() {
-        Some(b'"') => json_as(raw),
+        Some(b'"') => surrogates::read(raw),
         _ if raw == "null" => String::new(),
         _ => raw.to_owned(),
-    }
-}
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_default()
-}
-fn json_as<T: serde::de::DeserializeOwned + Default>(text: &str) -> T {
-    serde_json::from_str(text).unwrap_or_default()
-}
-
-// What is read of a chunk. All of it may be missing or null; the rest is skipped without being kept.
-
-#[derive(Deserialize)]
-struct Chunk<'a> {
-    #[serde(borrow, default)]
-    choices: Option<Vec<Choice<'a>>>,
-    #[serde(default)]
-    usage: Option<UsageIn>,
-    #[serde(default)]
-    x_groq: Option<Groq>,
-    #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    message: Option<&'a RawValue>,
-}
-#[derive(Deserialize)]
-struct Groq {
-    usage: Option<UsageIn>,
-}
-#[derive(Deserialize)]
-struct Choice<'a> {
-    #[serde(default)]
-    index: Option<i64>,
-    #[serde(borrow, default)]
-    delta: Option<DeltaIn<'a>>,
-    #[serde(borrow, default)]
-    message: Option<DeltaIn<'a>>,
-    #[serde(default)]
-    finish_reason: Option<String>,
-    #[serde(default)]
-    usage: Option<UsageIn>,
-}
-#[derive(Default, Deserialize)]
-struct DeltaIn<'a> {
-    #[serde(default)]
-    content: Option<Parts>,
-    #[serde(default)]
-    reasoning_content: Option<String>,
-    #[serde(default)]
-    reasoning: Option<String>,
-    #[serde(borrow, default)]
-    reasoning_details: Option<&'a RawValue>,
-    #[serde(default)]
-    refusal: Option<String>,
-    #[serde(borrow, default)]
-    tool_calls: Option<Vec<CallIn<'a>>>,
-    #[serde(borrow, default)]
-    function_call: Option<FunctionIn<'a>>,
-}
-#[derive(Deserialize)]
-struct CallIn<'a> {
-    #[serde(default)]
-    index: Option<i64>,
-    #[serde(default)]
-    id: Option<String>,
-    #[serde(borrow, default)]
-    function: Option<FunctionIn<'a>>,
-    #[serde(borrow, default)]
-    extra_content: Option<&'a RawValue>,
-}
-#[derive(Default, Deserialize)]
-struct FunctionIn<'a> {
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(borrow, default)]
-    arguments: Option<&'a RawValue>,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-struct UsageIn {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    prompt_tokens_details: Option<InputDetails>,
-    completion_tokens_details: Option<OutputDetails>,
-    /// DeepSeek.
-    prompt_cache_hit_tokens: Option<u64>,
-}
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-struct InputDetails {
-    cached_tokens: Option<u64>,
-}
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-struct OutputDetails {
-    reasoning_tokens: Option<u64>,
-}
-impl From<UsageIn> for Usage {
-    fn from(u: UsageIn) -> Self {
-        Usage {
-            input: u.prompt_tokens.unwrap_or(0),
-            output: u.completion_tokens.unwrap_or(0),
-            cached: u
-                .prompt_tokens_details
-                .and_then(|d| d.cached_tokens)
-                .or(u.prompt_cache_hit_tokens)
-                .unwrap_or(0),
-            reasoning: u.completion_tokens_details.and_then(|d| d.reasoning_tokens).unwrap_or(0),
-        }
-    }
-}
-
-/// Content: a string, or parts of text and thinking (Mistral).
-struct Parts(Vec<(Said, String)>);
-
-impl<'de> Deserialize<'de> for Parts {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct PartsVisitor;
-        impl<'de> Visitor<'de> for PartsVisitor {
-            type Value = Parts;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("text or parts")
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Parts, E> {
-                self.visit_string(text.to_owned())
-            }
-            fn visit_string<E: serde::de::Error>(self, text: String) -> Result<Parts, E> {
-                Ok(Parts(if text.is_empty() { Vec::new() } else { vec![(Said::Text, text)] }))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Parts, A::Error> {
-                let mut parts = Vec::new();
-                while let Some(part) = seq.next_element::<Value>()? {
-                    let text =
-                        |v: &Value| v.get("text").and_then(Value::as_str).unwrap_or_default().to_owned();
-                    match part.get("thinking") {
-                        Some(Value::String(s)) => parts.push((Said::Thinking, s.clone())),
-                        Some(Value::Array(inner)) => {
-                            parts.push((Said::Thinking, inner.iter().map(text).collect()))
-                        }
-                        _ => parts.push((Said::Text, text(&part))),
-                    }
-                }
-                parts.retain(|(_, text)| !text.is_empty());
-                Ok(Parts(parts))
-            }
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Parts, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Parts(Vec::new()))
-            }
-        }
-        deserializer.deserialize_any(PartsVisitor)
     }
 }

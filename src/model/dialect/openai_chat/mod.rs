@@ -4,6 +4,7 @@ mod decode;
 #[cfg(test)]
 mod tests;
 mod think;
+mod wire;
 
 use super::{Decoder, Dialect, history};
 use crate::{
@@ -97,8 +98,8 @@ impl Dialect for OpenAiChat {
         serde_json::to_string(&body).unwrap_or_default()
     }
 
-    fn decoder(&self, _: &Request) -> Box<dyn Decoder> {
-        Box::new(ChatDecoder::new(self.tag.clone()))
+    fn decoder(&self, request: &Request) -> Box<dyn Decoder> {
+        Box::new(ChatDecoder::new(self.tag.clone(), request.tools.clone()))
     }
 }
 

@@ -97,9 +97,7 @@ impl ResponsesDecoder {
             "response.completed" | "response.done" | "response.incomplete" => {
                 self.complete(&json(event.response), out)
             }
-            "response.failed" | "error" => {
-                self.fail(Failure::of_error(&serde_json::from_str(data).unwrap_or_default()), out)
-            }
+            "response.failed" | "error" => self.fail(Failure::of_error(&surrogates::read(data)), out),
             _ => {}
         }
     }
@@ -241,10 +239,10 @@ impl Decoder for ResponsesDecoder {
 }
 
 fn string(raw: Option<&RawValue>) -> String {
-    raw.and_then(|r| serde_json::from_str(r.get()).ok()).unwrap_or_default()
+    raw.map(|r| surrogates::read(r.get())).unwrap_or_default()
 }
 fn json(raw: Option<&RawValue>) -> Value {
-    raw.and_then(|r| serde_json::from_str(r.get()).ok()).unwrap_or_default()
+    raw.map(|r| surrogates::read(r.get())).unwrap_or_default()
 }
 fn text(value: &Value, key: &str) -> Option<String> {
     value.get(key)?.as_str().map(str::to_owned)

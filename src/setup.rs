@@ -7,7 +7,7 @@ use crate::{
     },
     config::{self, Config, DataDirs, KeySource},
     log::Settings,
-    model::{CredentialState, ErrorKind, ModelError, ModelInfo, Provider, Registry, catalog},
+    model::{CredentialState, ErrorKind, ModelError, ModelInfo, Provider, Registry},
     secret::Secret,
     store::Store,
     tools::{self, Tools},
@@ -66,41 +66,9 @@ impl Catalogue {
 
 /// The registry of a configuration, with the scripted model beside it.
 pub fn registry(config: &Config) -> Registry {
-    let mut registry = Registry::from_config(input(config), env);
+    let mut registry = Registry::from_config(config.into(), env);
     registry.add(Arc::new(crate::model::demo::Demo::from_env()));
     registry
-}
-
-/// The configuration as the registry takes it.
-fn input(config: &Config) -> catalog::Input {
-    let providers = config.providers.iter().map(|(name, provider)| (name.clone(), row(provider))).collect();
-    catalog::Input { providers, model: config.model.clone() }
-}
-
-fn row(provider: &config::Provider) -> catalog::ProviderRow {
-    let mut row = catalog::ProviderRow {
-        base_url: provider.base_url.clone(),
-        api: match provider.api {
-            config::Api::Chat => Some(catalog::Api::Chat),
-            _ => None,
-        },
-        headers: provider.headers.iter().cloned().collect(),
-        models: provider
-            .models
-            .iter()
-            .map(|id| catalog::ModelRow { id: id.clone(), ..catalog::ModelRow::default() })
-            .collect(),
-        first_byte_seconds: provider.first_byte_timeout.map(|t| t.as_secs()),
-        idle_seconds: provider.idle_timeout.map(|t| t.as_secs()),
-        ..catalog::ProviderRow::default()
-    };
-    match provider.key.clone() {
-        Some(KeySource::Env(name)) => row.key_env = Some(name),
-        Some(KeySource::File(file)) => row.key_file = Some(file),
-        Some(KeySource::Value(key)) => row.key = Some(key),
-        None => {}
-    }
-    row
 }
 
 const NO_MODEL: &str = "no model is configured: set OPENAI_API_KEY and OPENAI_MODEL (and OPENAI_BASE_URL for another \

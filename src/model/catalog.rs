@@ -13,6 +13,7 @@ use super::{
 };
 use crate::secret::Secret;
 use futures_util::future::join_all;
+use input::base_url;
 use reqwest::Url;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -366,7 +367,7 @@ impl Registry {
             || wrong(ErrorKind::ModelNotFound, format!("There is no provider called \"{provider}\"."));
         let entry = self.entries.get(provider).ok_or_else(unknown)?;
         let endpoint = entry.endpoint.as_ref().map_err(|why| wrong(ErrorKind::BadRequest, why.clone()))?;
-        let list = get_json(&self.connections, endpoint, &*entry.dialect, "models");
+        let list = get_json(&self.connections, endpoint, &*entry.dialect, entry.dialect.models_path());
         let late = || Failure::new(ErrorKind::Timeout, format!("no answer in {} s", limit.as_secs()));
         let list = tokio::time::timeout(limit, list).await.unwrap_or_else(|_| Err(late()));
         let list = list.map_err(|e| e.at(&endpoint.host(), endpoint.key.key().as_ref(), None))?;
@@ -481,28 +482,6 @@ fn endpoint(name: &str, row: &ProviderRow) -> Result<Endpoint, String> {
         idle: row.idle_seconds.map_or(idle, Duration::from_secs),
     };
     Ok(endpoint)
-}
-
-/// The base URL as people write it: with or without a scheme, `/v1`, a slash at the end or the whole path.
-fn base_url(text: &str, api: Api) -> Option<Url> {
-    let text = text.trim();
-    let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-    let mut url =
-        Url::parse(&text).ok().filter(|u| matches!(u.scheme(), "http" | "https") && u.has_host())?;
-    let mut path = url.path().trim_end_matches('/');
-    let (ends, empty): (&[&str], _) = match api {
-        Api::Chat => (&["/chat/completions"], "/v1"),
-        Api::Responses => (&["/responses"], "/v1"),
-        // The dialect's own path has the version.
-        Api::Anthropic => (&["/messages", "/v1"], ""),
-        Api::Gemini => (&[], "/v1beta"),
-    };
-    for end in ends {
-        path = path.strip_suffix(end).unwrap_or(path);
-    }
-    let path = if path.is_empty() { empty.to_owned() } else { path.to_owned() };
-    url.set_path(&path);
-    Some(url)
 }
 
 fn wrong(kind: ErrorKind, message: String) -> ModelError {

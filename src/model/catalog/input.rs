@@ -1,6 +1,7 @@
 //! The configuration as the catalogue takes it.
 use super::{Api, Input, ModelRow, ProviderRow};
 use crate::config::{self, Config, KeySource};
+use reqwest::Url;
 
 impl From<&Config> for Input {
     fn from(config: &Config) -> Self {
@@ -41,4 +42,26 @@ impl From<config::Api> for Api {
             config::Api::Gemini => Api::Gemini,
         }
     }
+}
+
+/// The base URL as people write it: with or without a scheme, `/v1`, a slash at the end or the whole path.
+pub(super) fn base_url(text: &str, api: Api) -> Option<Url> {
+    let text = text.trim();
+    let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let mut url =
+        Url::parse(&text).ok().filter(|u| matches!(u.scheme(), "http" | "https") && u.has_host())?;
+    let mut path = url.path().trim_end_matches('/');
+    let (ends, empty): (&[&str], _) = match api {
+        Api::Chat => (&["/chat/completions"], "/v1"),
+        Api::Responses => (&["/responses"], "/v1"),
+        // The dialect's own path has the version.
+        Api::Anthropic => (&["/messages", "/v1"], ""),
+        Api::Gemini => (&[], "/v1beta"),
+    };
+    for end in ends {
+        path = path.strip_suffix(end).unwrap_or(path);
+    }
+    let path = if path.is_empty() { empty.to_owned() } else { path.to_owned() };
+    url.set_path(&path);
+    Some(url)
 }

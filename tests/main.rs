@@ -1,6 +1,7 @@
 //! One integration binary: the whole server over its real interfaces.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 mod cli;
+mod editors;
 mod process;
 mod tidy;
 mod tools;

@@ -319,9 +319,9 @@ impl Registry {
         let env = endpoint.key.env().map(str::to_owned);
         let hint = match &env {
             Some(env) => format!(
-                "Set {env} where the editor starts the agent, or put `key` or `key_file` under [providers.{provider}] into config.toml."
+                "Set {env} where the editor starts the agent, or put `api_key` or `api_key_file` under [providers.{provider}] into config.toml."
             ),
-            None => format!("Put `key` or `key_file` under [providers.{provider}] into config.toml."),
+            None => format!("Put `api_key` or `api_key_file` under [providers.{provider}] into config.toml."),
         };
         CredentialState::Missing { env, hint }
     }

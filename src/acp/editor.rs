@@ -87,8 +87,8 @@ impl AcpEditor {
         }
         self.terminals.lock().unwrap_or_else(PoisonError::into_inner).insert(call.id.clone());
         let id = crate::agent::call::terminal_id(&call.id);
-        let cwd = ran.and_then(|(_, _, cwd)| cwd.clone());
-        let info = to_acp::meta("terminal_info", json!({"terminal_id": id, "cwd": cwd}));
+        let cwd = ran.and_then(|(_, _, cwd)| cwd.as_deref());
+        let info = to_acp::meta("terminal_info", info_meta(&id, cwd));
         let opened = to_acp::opened(call, Some(&id)).meta(info);
         self.send(session, acp::SessionUpdate::ToolCall(opened)).await;
         if let Some((output, exit, _)) = ran {
@@ -104,24 +104,29 @@ impl AcpEditor {
     async fn change_call(&self, session: &SessionId, change: &CallChanged) {
         let terminal = self.terminal_of(&change.id);
         let mut update = to_acp::changed(change, terminal.as_deref());
-        if let Some(chunk) = &change.terminal {
-            match &terminal {
-                Some(id) => {
-                    update = update.meta(to_acp::meta(
-                        "terminal_output",
-                        json!({"terminal_id": id, "data": chunk.data}),
-                    ));
-                }
-                None => update.fields.content = Some(vec![live_text(chunk).into()]),
+        let mut meta = acp::Meta::new();
+        match (&terminal, &change.terminal) {
+            (Some(id), Some(chunk)) => {
+                _ = meta.insert("terminal_output".into(), json!({"terminal_id": id, "data": chunk.data}));
             }
+            (None, Some(chunk)) => update.fields.content = Some(vec![live_text(chunk).into()]),
+            _ => {}
         }
-        if let Some(id) = &terminal
-            && let Some(exit) = change.shown.iter().flatten().find_map(|s| match s {
+        if let (Some(id), Some(shown)) = (&terminal, &change.shown) {
+            // Content is replaced whole, so it names the terminal again, and what names one says what it is.
+            meta.insert(
+                "terminal_info".into(),
+                info_meta(id, change.terminal.as_ref().and_then(|t| t.cwd.as_deref())),
+            );
+            if let Some(exit) = shown.iter().find_map(|s| match s {
                 Shown::Terminal { exit, .. } => Some(exit.as_ref()),
                 _ => None,
-            })
-        {
-            update = update.meta(to_acp::meta("terminal_exit", exit_meta(id, exit)));
+            }) {
+                meta.insert("terminal_exit".into(), exit_meta(id, exit));
+            }
+        }
+        if !meta.is_empty() {
+            update = update.meta(meta);
         }
         self.send(session, acp::SessionUpdate::ToolCallUpdate(update)).await;
     }
@@ -140,6 +145,13 @@ impl AcpEditor {
 /// The output so far of a running command, for a client that only replaces content.
 fn live_text(chunk: &TerminalChunk) -> acp::ContentBlock {
     to_acp::text(crate::agent::fence("", &chunk.so_far))
+}
+
+fn info_meta(id: &str, cwd: Option<&Path>) -> Value {
+    match cwd {
+        Some(cwd) => json!({"terminal_id": id, "cwd": cwd}),
+        None => json!({"terminal_id": id}),
+    }
 }
 
 fn exit_meta(id: &str, exit: Option<&Exit>) -> Value {

@@ -56,7 +56,7 @@ impl Reply {
                     Some(b'<') => {
                         self.over = true;
                         return out.push(Err(Failure::malformed(
-                            "it answered with a web page, not with a reply of a model",
+                            "it answered with an HTML page, not with a reply of a model",
                         )));
                     }
                     Some(_) => Form::Events(sse::Parser::default()),

@@ -14,7 +14,6 @@ use super::{
 use crate::secret::Secret;
 use futures_util::future::join_all;
 use input::base_url;
-use reqwest::Url;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::{

@@ -13,6 +13,7 @@ use super::{
     dialect::{Decoded, Dialect},
     failure::Failure,
     reply::Reply,
+    strip,
 };
 use crate::secret::Secret;
 use endpoint::deepest;
@@ -151,6 +152,8 @@ fn broken(error: &reqwest::Error) -> Failure {
 struct Run<'a> {
     provider: &'a HttpProvider,
     request: &'a Request,
+    /// The request without what the provider would not take.
+    stripped: Option<Request>,
     phase: Phase,
     ready: std::vec::IntoIter<Decoded>,
 }
@@ -167,6 +170,10 @@ enum Phase {
 }
 
 impl Run<'_> {
+    fn request(&self) -> &Request {
+        self.stripped.as_ref().unwrap_or(self.request)
+    }
+
     async fn next(&mut self) -> Option<Result<Delta, ModelError>> {
         loop {
             if let Some(decoded) = self.ready.next() {
@@ -178,14 +185,23 @@ impl Run<'_> {
             }
             let out = match &mut self.phase {
                 Phase::Over => return None,
-                Phase::Begin => match self.provider.open(self.request).await {
-                    Err(failure) => vec![Err(failure)],
-                    Ok(response) => {
-                        let reply = Reply::new(self.provider.dialect.decoder(self.request));
-                        self.phase = Phase::Body { response: Box::new(response), reply, begun: false };
-                        continue;
+                Phase::Begin => {
+                    match self.provider.open(self.stripped.as_ref().unwrap_or(self.request)).await {
+                        Err(failure) => {
+                            // Each kind of thing can be taken out but once, so this ends.
+                            if let Some(less) = strip::without(&failure, self.request()) {
+                                self.stripped = Some(less);
+                                continue;
+                            }
+                            vec![Err(failure)]
+                        }
+                        Ok(response) => {
+                            let reply = Reply::new(self.provider.dialect.decoder(self.request()));
+                            self.phase = Phase::Body { response: Box::new(response), reply, begun: false };
+                            continue;
+                        }
                     }
-                },
+                }
                 Phase::Body { response, reply, begun } => {
                     let out = read(response, reply, begun, &self.provider.endpoint.timeouts).await;
                     if matches!(out.last(), Some(Err(_))) {
@@ -251,7 +267,13 @@ fn drain(mut response: Box<Response>) {
 
 impl Provider for HttpProvider {
     fn stream<'a>(&'a self, request: &'a Request) -> BoxStream<'a, Result<Delta, ModelError>> {
-        let run = Run { provider: self, request, phase: Phase::Begin, ready: Vec::new().into_iter() };
+        let run = Run {
+            provider: self,
+            request,
+            stripped: None,
+            phase: Phase::Begin,
+            ready: Vec::new().into_iter(),
+        };
         stream::unfold(run, |mut run| async move { run.next().await.map(|item| (item, run)) }).boxed()
     }
 

@@ -8,6 +8,7 @@ pub mod reply;
 pub mod retry;
 pub mod scripted;
 pub mod sse;
+mod strip;
 
 use crate::log::{Block, Image, Native, Part, ToolSpec, Usage};
 use futures_util::stream::BoxStream;

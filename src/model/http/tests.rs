@@ -252,6 +252,26 @@ async fn statuses_become_errors_that_name_host_and_status() {
 }
 
 #[tokio::test]
+async fn a_refused_image_is_left_out_and_the_request_sent_again() {
+    let no = r#"{"error":{"message":"This model does not support image input."}}"#;
+    let server =
+        Server::start(vec![body("400 Bad Request", "", no), reply("blind"), body("400 Bad Request", "", no)])
+            .await;
+    let provider = server.provider(key());
+    let mut request = matrix::request(vec![crate::model::Message::User {
+        parts: vec![crate::log::Part::Image(matrix::image())],
+    }]);
+    let said: Vec<_> = provider.stream(&request).collect().await;
+    assert!(said.iter().all(Result::is_ok), "{said:?}");
+    assert!(server.request(0).contains("aGk=") && !server.request(1).contains("aGk="));
+    // Without one there is nothing to leave out.
+    request.messages = vec![matrix::user("hi")];
+    let said: Vec<_> = provider.stream(&request).collect().await;
+    assert_eq!(said.len(), 1);
+    assert_eq!(server.requests.lock().unwrap().len(), 3);
+}
+
+#[tokio::test]
 async fn what_is_no_reply_is_malformed() {
     let server = Server::start(vec![
         body("200 OK", "content-type: text/html\r\n", "<!doctype html><title>x</title>"),

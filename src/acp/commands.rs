@@ -55,12 +55,14 @@ async fn send(peer: &Peer, session: &Session) {
     _ = peer.update(&acp::SessionNotification::new(id, update())).await;
 }
 
-/// Sends the commands a moment after the response that names the session.
+/// Sends the commands a moment after the response that names the session, if it is still open then.
 pub fn announce(_: &App, session: &Arc<Session>, call: &Call) {
-    let (peer, session) = (call.peer.clone(), session.clone());
+    let (peer, session) = (call.peer.clone(), Arc::downgrade(session));
     call.after_response(async move {
         tokio::time::sleep(AFTER).await;
-        send(&peer, &session).await;
+        if let Some(session) = session.upgrade() {
+            send(&peer, &session).await;
+        }
     });
 }
 

@@ -60,7 +60,7 @@ pub struct Session {
     settings: watch::Sender<Settings>,
     grants: Mutex<Grants>,
     /// Held while this process may write the session.
-    _lock: Option<SessionLock>,
+    lock: Mutex<Option<SessionLock>>,
     /// Why it may not: another process has it.
     held: Option<String>,
     prompted: std::sync::atomic::AtomicBool,
@@ -110,7 +110,7 @@ impl Session {
             instructions: parts.instructions,
             settings: watch::Sender::new(parts.settings),
             grants: Mutex::new(parts.grants),
-            _lock: parts.lock,
+            lock: Mutex::new(parts.lock),
             held: parts.held,
             prompted: false.into(),
             project: Mutex::default(),
@@ -170,8 +170,39 @@ impl Session {
         self.held.as_deref()
     }
 
+    /// Lets others write the session. The lock must not last as long as the last `Arc` of a session that was closed:
+    /// work behind a response may keep one for a moment, and the session may be opened again at once.
+    pub(super) fn release(&self) {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
     /// The conversation; for the holder of the turnstile.
     pub async fn journal(&self) -> tokio::sync::MutexGuard<'_, Journal> {
         self.journal.lock().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        agent::{slot::Slot, tests::Stage},
+        config::DataDirs,
+        store::Store,
+    };
+    use std::sync::Arc;
+
+    #[test]
+    fn a_closed_session_lets_others_write_while_something_still_has_it() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open(&DataDirs::under(home.path())).unwrap();
+        let session = Arc::new(Stage::new([]).session);
+        let lock = store.lock(&session.id).unwrap();
+        *session.lock.lock().unwrap() = Some(lock);
+        let slot = Slot::default();
+        slot.put(Some(session.clone()));
+        assert!(store.lock(&session.id).is_err());
+        slot.put(None);
+        assert!(store.lock(&session.id).is_ok());
     }
 }

@@ -24,9 +24,11 @@ impl Slot {
         lock(&self.session).clone()
     }
 
-    /// Puts the session in, or takes it out.
+    /// Puts the session in, or takes it out. The one that was there no longer keeps others from writing.
     pub fn put(&self, session: Option<Arc<Session>>) {
-        *lock(&self.session) = session;
+        if let Some(before) = std::mem::replace(&mut *lock(&self.session), session) {
+            before.release();
+        }
     }
 
     /// Admits a request that changes the conversation: its place in line, in arrival order.

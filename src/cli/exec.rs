@@ -69,7 +69,8 @@ pub(super) fn perform(launch: &Launch, task: &Task, show: &mut dyn Show, answers
 
 fn report(e: &ClientError) -> Exit {
     let mut text = format!("hermes-editor: {e}\n");
-    if let Some(hint) = e.hint() {
+    // Some errors end with their hint already.
+    if let Some(hint) = e.hint().filter(|hint| !text.contains(hint)) {
         text.push_str(&format!("  {hint}\n"));
     }
     say(&mut io::stderr(), &text);

@@ -56,7 +56,7 @@ async fn reach(registry: &Registry, provider: &str, id: &str) -> Finding {
     let models = match registry.probe(provider, LIMIT).await {
         Ok(models) => models,
         Err(e) => {
-            return Finding::new(AREA, State::Action, format!("{url}: {e}"))
+            return Finding::new(AREA, State::Action, e.to_string())
                 .next("check that the server runs and that the address is right, up to /v1");
         }
     };

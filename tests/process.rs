@@ -235,12 +235,15 @@ async fn cancel_ends_all_at_once() {
 /// In a process of its own, where no other test takes memory.
 #[test]
 fn a_hundred_megabytes_stay_bounded() {
+    let path = module_path!().split_once("::").map_or(String::new(), |(_, module)| format!("{module}::"));
+    let name = format!("{path}hundred_megabytes_alone");
     let alone = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "hundred_megabytes_alone"])
+        .args(["--exact", &name])
         .env("HERMES_TEST_ALONE", "1")
         .output()
         .unwrap();
-    assert!(alone.status.success(), "{}", String::from_utf8_lossy(&alone.stdout));
+    let said = String::from_utf8_lossy(&alone.stdout);
+    assert!(alone.status.success() && said.contains("1 passed"), "{said}");
 }
 
 #[tokio::test]

@@ -3,5 +3,7 @@
 mod cli;
 mod editors;
 mod process;
+mod support;
 mod tidy;
 mod tools;
+mod transcripts;

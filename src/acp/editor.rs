@@ -102,7 +102,10 @@ impl AcpEditor {
     }
 
     async fn change_call(&self, session: &SessionId, change: &CallChanged) {
-        let terminal = self.terminal_of(&change.id);
+        let ended = matches!(change.status, Some(port::CallStatus::Completed | port::CallStatus::Failed));
+        let ran = change.shown.iter().flatten().any(|s| matches!(s, Shown::Terminal { .. }));
+        // A command that never ran (rejected, cancelled) leaves no empty terminal behind.
+        let terminal = self.terminal_of(&change.id).filter(|_| ran || !ended);
         let mut update = to_acp::changed(change, terminal.as_deref());
         let mut meta = acp::Meta::new();
         match (&terminal, &change.terminal) {

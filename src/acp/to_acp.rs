@@ -91,7 +91,10 @@ pub fn content(shown: &[Shown], terminal: Option<&str>) -> Vec<acp::ToolCallCont
 
 /// A command's output for a client without a terminal.
 pub fn output_text(output: &str, exit: Option<&Exit>) -> String {
-    let mut out = crate::agent::fence("", &sizes::text(output));
+    let mut out = match output.trim() {
+        "" => "(no output)".to_owned(),
+        _ => crate::agent::fence("", &sizes::text(output)),
+    };
     match exit {
         Some(Exit { signal: Some(signal), .. }) => out.push_str(&format!("\nEnded by {signal}")),
         Some(Exit { code: Some(code), .. }) if *code != 0 => out.push_str(&format!("\nExit code {code}")),

@@ -129,10 +129,9 @@ impl Hermes {
             let replay = view::replay(session.journal().await.entries());
             return Ok(Opened { session, replay, notices: vec![] });
         }
-        if let Some(session) = slot.session() {
+        if slot.session().is_some() {
             // Reopened with other folders: what was said stays, the workspace is made anew.
-            drop(session);
-            slot.put(None);
+            self.close(slot);
             self.store.flush().await.map_err(OpenError::Store)?;
         }
         let loaded = match self.store.load(id.clone()).await {
@@ -204,8 +203,11 @@ impl Hermes {
         self.store.heads(Filter { cwd, cursor, ..Filter::default() }).await
     }
 
-    /// Cancels and frees a live session; for the holder of its turnstile.
+    /// Frees a live session; for the holder of its turnstile.
     pub fn close(&self, slot: &Slot) {
+        if let Some(session) = slot.session() {
+            session.release();
+        }
         slot.put(None);
     }
 

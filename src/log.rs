@@ -76,6 +76,11 @@ pub enum Entry {
     Plan {
         items: Vec<PlanItem>,
     },
+    /// An answer of ours to the person, as to `/help`: shown as a message, never sent to the model.
+    Said {
+        id: MessageId,
+        text: String,
+    },
     /// Said to the person, never to the model.
     Notice {
         id: MessageId,
@@ -120,7 +125,7 @@ pub enum Entry {
 pub enum PromptState {
     #[default]
     Sent,
-    /// Cancelled while it was queued: shown at load, never sent to a model.
+    /// Cancelled while it was queued, or a command that we answer: shown at load, never sent to a model.
     Withdrawn,
 }
 

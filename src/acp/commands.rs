@@ -2,13 +2,14 @@
 use super::{App, config, editor::AcpEditor};
 use crate::{
     agent::{
+        journal::Journal,
         port::{Editor, Update},
         session::Session,
     },
     id::MessageId,
-    log::{Mode, Part},
+    log::{Entry, Mode, Part, PromptState},
 };
-use hermes_protocol::{Call, Peer, acp, acp::Error};
+use hermes_protocol::{Call, Peer, acp};
 use std::{sync::Arc, time::Duration};
 
 /// How long after the response that names a session its commands are sent: some clients drop updates for a session
@@ -81,25 +82,38 @@ fn parse(parts: &[Part]) -> Option<(&str, &str)> {
     COMMANDS.iter().any(|c| c.name == name).then_some((name, rest.trim()))
 }
 
-/// Runs a command that needs no model. `None`: the prompt goes to the model.
-pub async fn run(
-    _: &App,
-    session: &Arc<Session>,
-    editor: &AcpEditor,
-    parts: &[Part],
-) -> Option<Result<acp::PromptResponse, Error>> {
+/// Runs a command that needs no model: what it says. `None`: the prompt goes to the model.
+pub fn run(session: &Session, parts: &[Part]) -> Option<String> {
     let (name, rest) = parse(parts)?;
-    let text = match name {
-        "help" => help(),
-        "mode" => mode(session, rest),
-        "model" => model(session, rest),
-        _ => return None,
-    };
-    editor.update(&session.id, Update::Text { id: MessageId::new(), text }).await;
-    if matches!(name, "mode" | "model") && !rest.is_empty() {
+    match name {
+        "help" => Some(help()),
+        "mode" => Some(mode(session, rest)),
+        "model" => Some(model(session, rest)),
+        _ => None,
+    }
+}
+
+/// Keeps the command and what it said, for a load, and shows it.
+pub async fn answer(
+    session: &Session,
+    journal: &mut Journal,
+    editor: &AcpEditor,
+    parts: Vec<Part>,
+    text: String,
+) {
+    let changes = parse(&parts).is_some_and(|(_, rest)| !rest.is_empty());
+    let (asked, id) = (MessageId::new(), MessageId::new());
+    let kept = vec![
+        Entry::User { id: asked, parts, state: PromptState::Withdrawn, volatile: None },
+        Entry::Said { id: id.clone(), text: text.clone() },
+    ];
+    if let Err(e) = journal.append(kept).await {
+        tracing::warn!("a command was not kept: {e}");
+    }
+    editor.update(&session.id, Update::Text { id, text }).await;
+    if changes {
         editor.update(&session.id, Update::Settings).await;
     }
-    Some(Ok(acp::PromptResponse::new(acp::StopReason::EndTurn)))
 }
 
 fn help() -> String {
@@ -140,9 +154,9 @@ fn model(session: &Session, rest: &str) -> String {
     }
 }
 
-/// A command that is a prompt becomes its text; everything else stays as it is.
-pub fn expand(mut parts: Vec<Part>) -> Vec<Part> {
-    let Some((name, rest)) = parse(&parts) else { return parts };
+/// What a command that is a prompt tells the model. The person's own words stay as they are.
+pub fn meaning(parts: &[Part]) -> Option<String> {
+    let (name, rest) = parse(parts)?;
     let about = if rest.is_empty() {
         "the code at hand (what is selected, attached or was last spoken of)"
     } else {
@@ -164,8 +178,7 @@ pub fn expand(mut parts: Vec<Part>) -> Vec<Part> {
         "test" => {
             format!("Write or extend tests for this in the project's own style, and run them. About: {about}")
         }
-        _ => return parts,
+        _ => return None,
     };
-    parts[0] = Part::Text { text };
-    parts
+    Some(format!("[`/{name}` means]\n{text}"))
 }

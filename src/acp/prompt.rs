@@ -43,11 +43,13 @@ pub async fn prompt(
         return withdraw(&mut journal, parts).await;
     }
     let editor = session::of(app, &session, &call);
-    if let Some(done) = commands::run(app, &session, &editor, &parts).await {
-        return done;
+    if let Some(text) = commands::run(&session, &parts) {
+        commands::answer(&session, &mut journal, &editor, parts, text).await;
+        return Ok(acp::PromptResponse::new(acp::StopReason::EndTurn));
     }
     commands::repeat(&session, &call).await;
-    let prompt = Prompt { id: MessageId::new(), parts: commands::expand(parts) };
+    let meaning = commands::meaning(&parts);
+    let prompt = Prompt { id: MessageId::new(), parts, meaning };
     let turn = Turn::new(&session, &mut journal, &editor, admitted.cancel.clone());
     match turn.run(prompt).await {
         Ok(stop) => Ok(acp::PromptResponse::new(stop_reason(stop))),

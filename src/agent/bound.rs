@@ -12,7 +12,7 @@ pub async fn bound(workspace: &dyn Workspace, call: &CallId, text: String, limit
     let tail_start = text.ceil_char_boundary(text.len() - limit / 4);
     let tail_start = text[tail_start..].find('\n').map_or(tail_start, |i| tail_start + i + 1).max(head_end);
     let left_out = tail_start - head_end;
-    let whole = match workspace.spill(&format!("{call}.txt"), &text).await {
+    let whole = match workspace.spill(call.as_str(), &text).await {
         Ok(path) => format!("the whole result is in {}: `read` it with `offset` and `limit`", path.display()),
         Err(e) => format!("the whole result could not be saved: {e}"),
     };

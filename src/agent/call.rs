@@ -72,19 +72,39 @@ pub fn open(session: &Session, made: Made, verdict: repeat::Verdict, cut: bool) 
         (_, Some(problem)) => Err(ToolError::BadArguments(problem)),
         (Some(tool), None) => tool.prepare(raw_input.clone()),
     };
-    let ws: &dyn crate::workspace::Reader = &*session.workspace;
-    let (title, locations) = match &prepared {
-        Ok(p) => (p.title(ws), p.locations(ws)),
-        Err(_) => (format!("{} (not run)", call.name), vec![]),
-    };
     let kind = tool.map_or(ToolKind::Other, |t| t.kind());
-    let card = Card { title: one_line(&title), kind, locations, shown: vec![] };
+    let card = card_of(session, &call, kind, &prepared);
     let shared = prepared.is_err() || matches!(kind, ToolKind::Read | ToolKind::Search);
     let note = match verdict {
         repeat::Verdict::Note(n) | repeat::Verdict::Stop(n) => Some(repeat::note(n)),
         repeat::Verdict::Fine => None,
     };
     Open { call, card, raw_input, prepared, note, shared }
+}
+
+fn card_of(
+    session: &Session,
+    call: &Call,
+    kind: ToolKind,
+    prepared: &Result<Box<dyn Prepared>, ToolError>,
+) -> Card {
+    let ws: &dyn crate::workspace::Reader = &*session.workspace;
+    let (title, locations) = match prepared {
+        Ok(p) => (p.title(ws), p.locations(ws)),
+        Err(_) => (format!("{} (not run)", call.name), vec![]),
+    };
+    Card { title: one_line(&title), kind, locations, shown: vec![] }
+}
+
+/// The card that a call began with.
+pub(super) fn card(session: &Session, call: &Call) -> Card {
+    let tool = tools::nearest(&call.name, &session.tools);
+    let args = serde_json::from_str(&call.args).unwrap_or_default();
+    let prepared = match tool {
+        Some(tool) => tool.prepare(args),
+        None => Err(tools::unknown(&call.name, &session.tools)),
+    };
+    card_of(session, call, tool.map_or(ToolKind::Other, |t| t.kind()), &prepared)
 }
 
 /// One line of at most 200 characters, never empty.

@@ -57,7 +57,8 @@ fn user(text: String) -> Message {
 fn prompt(parts: &[Part], volatile: Option<&str>) -> Message {
     let mut parts: Vec<Part> = parts.to_vec();
     if let Some(text) = volatile {
-        parts.push(Part::Text { text: text.to_owned() });
+        // Parts are joined as they are: a paragraph of its own.
+        parts.push(Part::Text { text: format!("\n\n{text}") });
     }
     if parts.is_empty() {
         parts.push(Part::Text { text: "(empty prompt)".into() });

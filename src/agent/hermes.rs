@@ -146,10 +146,10 @@ impl Hermes {
             (head.cwd, head.roots) = (opening.folders.cwd.clone(), opening.folders.additional.clone());
             self.store.set_folders(id.clone(), head.cwd.clone(), head.roots.clone()).detach();
         }
-        let closing = recover::closing(&loaded);
         let session = Arc::new(self.session(head, opening, loaded.entries, loaded.next, grants)?);
         if session.is_writable() {
             let mut journal = session.journal().await;
+            let closing = recover::closing(journal.entries(), loaded.draft, &session);
             if let Err(e) = journal.append(closing).await {
                 notices.push(format!("What the last turn left open could not be closed: {e}"));
             }

@@ -1,8 +1,8 @@
 //! After a crash: what a log left open is closed, so that the next prompt is valid and nothing lies.
-use super::hermes::Folders;
+use super::{hermes::Folders, session::Session};
 use crate::{
     log::*,
-    store::{GapKind, Loaded},
+    store::{Draft, GapKind, Loaded},
 };
 use sha2::{Digest, Sha256};
 use std::{
@@ -12,9 +12,9 @@ use std::{
 
 /// The entries that close what the last process left open: the streamed text it had checkpointed, as an interrupted
 /// reply, and a result for each call that has none.
-pub fn closing(loaded: &Loaded) -> Vec<Entry> {
+pub fn closing(entries: &[Stored], draft: Option<Draft>, session: &Session) -> Vec<Entry> {
     let mut out = Vec::new();
-    if let Some(draft) = &loaded.draft {
+    if let Some(draft) = draft {
         let mut blocks = Vec::new();
         if !draft.thinking.is_empty() {
             blocks.push(Block::Thinking {
@@ -33,11 +33,11 @@ pub fn closing(loaded: &Loaded) -> Vec<Entry> {
     }
     // A draft belongs behind the results of the calls before it; there are none open then, since a reply is only
     // asked for when all calls have their result.
-    out.splice(0..0, open_calls(&loaded.entries));
+    out.splice(0..0, open_calls(entries, session));
     out
 }
 
-fn open_calls(entries: &[Stored]) -> Vec<Entry> {
+fn open_calls(entries: &[Stored], session: &Session) -> Vec<Entry> {
     let mut ended: HashSet<&str> = HashSet::new();
     let mut began: HashMap<&str, &[Planned]> = HashMap::new();
     for stored in entries {
@@ -55,11 +55,11 @@ fn open_calls(entries: &[Stored]) -> Vec<Entry> {
         Block::Call(call) if !ended.contains(call.id.as_str()) => Some(call),
         _ => None,
     });
-    open.map(|call| result(call, began.get(call.id.as_str()).copied())).collect()
+    open.map(|call| result(call, began.get(call.id.as_str()).copied(), session)).collect()
 }
 
 /// A result for a call without one. What had begun is compared with the disk.
-fn result(call: &Call, began: Option<&[Planned]>) -> Entry {
+fn result(call: &Call, began: Option<&[Planned]>, session: &Session) -> Entry {
     let (outcome, text) = match began.map(what_happened) {
         None => {
             (Outcome::Cancelled, "interrupted before it began: the agent's process ended. Nothing was done")
@@ -78,8 +78,12 @@ fn result(call: &Call, began: Option<&[Planned]>) -> Entry {
              repeat it",
         ),
     };
-    let (shown, locations) = (vec![Shown::Text { text: text.into() }], locations(began));
-    let card = Card { title: call.name.clone(), kind: ToolKind::Other, locations, shown };
+    let mut card = super::call::card(session, call);
+    card.shown = vec![Shown::Text { text: text.into() }];
+    let planned = locations(began);
+    if !planned.is_empty() {
+        card.locations = planned;
+    }
     Entry::Result { call: call.id.clone(), outcome, text: text.into(), images: vec![], card }
 }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     id::{CallId, MessageId},
-    log::{Entry, Part, PlanItem, PromptState, Severity, Shown, Usage},
+    log::{Entry, Part, PlanItem, PromptState, Severity, Shown, Stored, Usage},
     model::{
         ErrorKind, Finish, ModelError, Provider, Request,
         retry::{Budget, Retrying},
@@ -55,7 +55,10 @@ pub enum TurnError {
 #[derive(Clone, Debug)]
 pub struct Prompt {
     pub id: MessageId,
+    /// As the person wrote it.
     pub parts: Vec<Part>,
+    /// What it means, told to the model alone: the text that a slash command stands for.
+    pub meaning: Option<String>,
 }
 
 /// One turn of one session. It borrows everything and spawns nothing: dropped, it is over.
@@ -125,13 +128,15 @@ impl<'s> Turn<'s> {
 
     async fn start(&mut self, prompt: Prompt) -> Result<(), TurnError> {
         self.session.settle_grants().await;
-        let first = !self.journal.entries().iter().any(|s| matches!(s.entry, Entry::User { .. }));
+        let sent = |s: &Stored| matches!(s.entry, Entry::User { state: PromptState::Sent, .. });
+        let first = !self.journal.entries().iter().any(sent);
         let title = first.then(|| prompt::title(&prompt.parts)).flatten();
         let mut entries = Vec::new();
         if let Some(frame) = prompt::frame(self.session, self.journal.entries()) {
             entries.push(frame);
         }
-        let volatile = prompt::volatile(self.session).await;
+        let volatile = [prompt.meaning, prompt::volatile(self.session).await];
+        let volatile = volatile.into_iter().flatten().reduce(|meaning, more| format!("{meaning}\n\n{more}"));
         entries.push(Entry::User { id: prompt.id, parts: prompt.parts, state: PromptState::Sent, volatile });
         self.journal.append(entries).await?;
         if let Some(title) = title {

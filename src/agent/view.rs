@@ -28,6 +28,7 @@ pub fn replay(entries: &[Stored]) -> Vec<Update> {
                     out.extend(self::block(id, block, *interrupted, &results));
                 }
             }
+            Entry::Said { id, text } => out.push(Update::Text { id: id.clone(), text: text.clone() }),
             Entry::Plan { items } => out.push(Update::Plan(items.clone())),
             Entry::Notice { id, severity, title, text } => out.push(Update::Notice {
                 id: id.clone(),

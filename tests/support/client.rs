@@ -66,11 +66,25 @@ pub enum Fs {
 /// A frame from the agent.
 #[derive(Clone, Debug)]
 pub enum Incoming {
-    Update { session: String, update: Value },
-    Request { id: Value, method: String, params: Value },
-    Notification { method: String, params: Value },
+    Update {
+        session: String,
+        update: Value,
+    },
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
+    Notification {
+        method: String,
+        params: Value,
+    },
     /// `request`: the number of that request among all that this client made, and its method.
-    Response { id: Value, request: Option<(usize, String)>, frame: Value },
+    Response {
+        id: Value,
+        request: Option<(usize, String)>,
+        frame: Value,
+    },
 }
 
 pub struct Client {

@@ -34,7 +34,11 @@ pub struct Reply {
 
 impl Default for Reply {
     fn default() -> Self {
-        Reply { status: 200, headers: vec![("content-type".into(), "text/event-stream".into())], pieces: vec![] }
+        Reply {
+            status: 200,
+            headers: vec![("content-type".into(), "text/event-stream".into())],
+            pieces: vec![],
+        }
     }
 }
 
@@ -137,7 +141,9 @@ impl ModelServer {
     /// Waits until a reply has come to its gate.
     pub async fn reached(&self, gate: &str) {
         let gate = self.state.gate(gate);
-        tokio::time::timeout(super::PATIENCE, gate.reached.cancelled()).await.expect("the gate was never reached");
+        tokio::time::timeout(super::PATIENCE, gate.reached.cancelled())
+            .await
+            .expect("the gate was never reached");
     }
 
     pub fn open(&self, gate: &str) {
@@ -169,7 +175,9 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
             reply.unwrap_or_else(|| Reply {
                 status: 400,
                 headers: vec![],
-                pieces: vec![Piece::Bytes(br#"{"error":{"message":"the script has no more replies"}}"#.to_vec())],
+                pieces: vec![Piece::Bytes(
+                    br#"{"error":{"message":"the script has no more replies"}}"#.to_vec(),
+                )],
             })
         };
         if answer(&mut stream, reply, &state).await.is_none() {

@@ -9,9 +9,15 @@ use std::{collections::HashMap, sync::LazyLock};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
     Line(String),
-    Chunk { head: String, text: String },
+    Chunk {
+        head: String,
+        text: String,
+    },
     /// Output of a running command for a client that only replaces content: the last state counts.
-    Live { head: String, text: String },
+    Live {
+        head: String,
+        text: String,
+    },
 }
 
 impl Item {
@@ -95,14 +101,14 @@ impl Names {
     pub fn item(&mut self, incoming: &Incoming, prompts: &[usize], full: bool) -> Option<Item> {
         match incoming {
             Incoming::Update { session, update } => self.update(session, update.clone()),
-            Incoming::Request { method, params, .. } => Some(Item::Line(self.request(method, params.clone()))),
-            Incoming::Notification { method, params } => {
-                Some(Item::Line(if method == "$/cancel_request" {
-                    "<      $/cancel_request".into()
-                } else {
-                    format!("<      {method} {params}")
-                }))
+            Incoming::Request { method, params, .. } => {
+                Some(Item::Line(self.request(method, params.clone())))
             }
+            Incoming::Notification { method, params } => Some(Item::Line(if method == "$/cancel_request" {
+                "<      $/cancel_request".into()
+            } else {
+                format!("<      {method} {params}")
+            })),
             Incoming::Response { id, request, frame } => {
                 Some(Item::Line(self.response(id, request.as_ref(), frame, prompts, full)))
             }
@@ -165,12 +171,13 @@ impl Names {
             let path = plain(&params["path"]);
             return match method {
                 "fs/read_text_file" => format!("<      {of}fs read {path}"),
-                "fs/write_text_file" => format!("<      {of}fs write {path} {}", quote(&plain(&params["content"]))),
+                "fs/write_text_file" => {
+                    format!("<      {of}fs write {path} {}", quote(&plain(&params["content"])))
+                }
                 _ => format!("<      {of}{method} {params}"),
             };
         }
-        let options: Vec<String> =
-            params["options"].as_array().into_iter().flatten().map(option).collect();
+        let options: Vec<String> = params["options"].as_array().into_iter().flatten().map(option).collect();
         let card = match params["toolCall"].take() {
             Value::Object(card) => self.card(card),
             other => other.to_string(),
@@ -204,9 +211,8 @@ impl Names {
             }
             "config_option_update" => {
                 let options = fields["configOptions"].as_array().into_iter().flatten();
-                let options: Vec<String> = options
-                    .map(|o| format!("{}={}", plain(&o["id"]), plain(&o["currentValue"])))
-                    .collect();
+                let options: Vec<String> =
+                    options.map(|o| format!("{}={}", plain(&o["id"]), plain(&o["currentValue"]))).collect();
                 format!("options {}", options.join(" "))
             }
             kind => format!("{} {}", kind.trim_end_matches("_update"), Value::Object(fields)),
@@ -307,6 +313,11 @@ pub fn plain(value: &Value) -> String {
 /// A text as a JSON string; a long one by its two ends.
 pub fn quote(text: &str) -> String {
     Value::from(shorten(text, 400)).to_string()
+}
+
+/// As [`quote`], for what the model reads: what is left out in the middle of it says where the rest is.
+pub fn quote_more(text: &str) -> String {
+    Value::from(shorten(text, 2000)).to_string()
 }
 
 fn shorten(text: &str, max: usize) -> String {

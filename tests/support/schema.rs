@@ -61,8 +61,8 @@ pub fn check_from_agent(frame: &Value, asked: Option<&str>) -> Result<(), String
     }
     if let Some(method) = frame["method"].as_str() {
         let kind = if frame.get("id").is_some() { "Request" } else { "Notification" };
-        let name =
-            type_of(Side::Client, method, kind).ok_or_else(|| format!("{method} is no {kind} to a client"))?;
+        let name = type_of(Side::Client, method, kind)
+            .ok_or_else(|| format!("{method} is no {kind} to a client"))?;
         return check(name, frame.get("params").unwrap_or(&Value::Null));
     }
     match (frame.get("result"), frame.get("error")) {
@@ -85,9 +85,7 @@ pub fn check_answer(method: &str, result: &Value) -> Result<(), String> {
 
 #[test]
 fn the_check_can_fail() {
-    let update = |update: Value| {
-        json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}})
-    };
+    let update = |update: Value| json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}});
     let good = json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "x"}});
     assert_eq!(check_from_agent(&update(good), None), Ok(()));
     let bad = json!({"sessionUpdate": "agentMessageChunk", "content": {"type": "text", "text": "x"}});
@@ -96,5 +94,8 @@ fn the_check_can_fail() {
     assert_eq!(check_from_agent(&answer(json!({"stopReason": "end_turn"})), Some("session/prompt")), Ok(()));
     assert!(check_from_agent(&answer(json!({"stopReason": "done"})), Some("session/prompt")).is_err());
     assert!(check_from_agent(&json!({"jsonrpc": "2.0", "id": 1}), None).is_err());
-    assert!(check_from_agent(&json!({"jsonrpc": "2.0", "id": 1, "method": "fs/nope", "params": {}}), None).is_err());
+    assert!(
+        check_from_agent(&json!({"jsonrpc": "2.0", "id": 1, "method": "fs/nope", "params": {}}), None)
+            .is_err()
+    );
 }

@@ -81,7 +81,8 @@ impl Block {
 
 #[test]
 fn a_file_is_blocks_and_what_they_wait_for() {
-    let blocks = parse("# title\nmodel text a\n     + text b\n> session/prompt x\n<      text  M1\n<      = end\n");
+    let blocks =
+        parse("# title\nmodel text a\n     + text b\n> session/prompt x\n<      text  M1\n<      = end\n");
     assert_eq!(blocks.len(), 2);
     assert_eq!((blocks[0].lead.len(), blocks[0].more.len()), (1, 1));
     let came = |lines: &[&str]| lines.iter().map(|l| l.to_string()).collect::<Vec<_>>();

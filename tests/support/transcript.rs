@@ -4,7 +4,7 @@ use super::{
     client::{Client, Fs, Incoming, Profile},
     env::World,
     model_server::{Piece, Reply},
-    render::{Item, Names, plain, quote},
+    render::{Item, Names, plain, quote, quote_more},
     replay::{Live, Seen},
     script::{self, Block},
 };
@@ -275,9 +275,9 @@ impl Run {
     fn expand(&self, text: &str) -> String {
         let mut text = text
             .replace("$CWD", &self.world.cwd.to_string_lossy())
-            .replace("$BASE", &self.world.base.to_string_lossy());
-        for n in 1..9 {
-            let name = format!("S{n}");
+            .replace("$BASE", &self.world.base.to_string_lossy())
+            .replace("$DATA", &self.world.home.join("own/data").to_string_lossy());
+        for name in (1..9).flat_map(|n| [format!("S{n}"), format!("T{n}")]) {
             if let Some(id) = self.names.id(&name) {
                 text = text.replace(&format!("${name}"), id);
             }
@@ -286,7 +286,8 @@ impl Run {
     }
 
     fn params(&mut self, method: &str, rest: &str) -> Value {
-        let given: Option<Value> = serde_json::from_str(rest).ok().filter(|v: &Value| v.is_object() || v.is_array());
+        let given: Option<Value> =
+            serde_json::from_str(rest).ok().filter(|v: &Value| v.is_object() || v.is_array());
         let cwd = json!(self.world.cwd);
         let mut params = match method {
             "initialize" => {
@@ -417,7 +418,7 @@ impl Run {
 /// A message as the model got it.
 fn seen(message: &Value) -> String {
     let content = match &message["content"] {
-        Value::String(text) => quote(text),
+        Value::String(text) => quote_more(text),
         Value::Null => String::new(),
         other => other.to_string(),
     };
@@ -429,7 +430,11 @@ fn seen(message: &Value) -> String {
         "tool" => "result".to_owned(),
         role => role.to_owned(),
     };
-    format!("saw    {role} {content}{}{}", if content.is_empty() || calls.is_empty() { "" } else { " " }, calls.join(" "))
+    format!(
+        "saw    {role} {content}{}{}",
+        if content.is_empty() || calls.is_empty() { "" } else { " " },
+        calls.join(" ")
+    )
 }
 
 /// A text of a script: a JSON string, or `WORD*N` for a long one.

@@ -204,7 +204,8 @@ impl Stage {
     pub async fn turn(&self, editor: &FakeEditor, text: &str) -> Result<Stop, TurnError> {
         let mut journal = self.session.journal().await;
         let turn = Turn::new(&self.session, &mut journal, editor, self.cancel.clone());
-        let prompt = Prompt { id: MessageId::new(), parts: vec![Part::Text { text: text.into() }] };
+        let parts = vec![Part::Text { text: text.into() }];
+        let prompt = Prompt { id: MessageId::new(), parts, meaning: None };
         let turn = tokio::time::timeout(std::time::Duration::from_secs(600), turn.run(prompt));
         turn.await.expect("the turn hangs")
     }

@@ -205,9 +205,6 @@ impl Hermes {
 
     /// Frees a live session; for the holder of its turnstile.
     pub fn close(&self, slot: &Slot) {
-        if let Some(session) = slot.session() {
-            session.release();
-        }
         slot.put(None);
     }
 

@@ -165,12 +165,6 @@ impl Session {
         self.held.is_none()
     }
 
-    /// Lets others write the session; for the holder of the turnstile, who ends it here. What still refers to it (an
-    /// update on its way) does not keep it locked.
-    pub(super) fn release(&self) {
-        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
     /// Why it may not.
     pub fn held(&self) -> Option<&str> {
         self.held.as_deref()

@@ -2,8 +2,8 @@
 use crate::{
     acp::{Auth, Credentials},
     agent::{
-        hermes::{Folders, Hermes, OpenError, Workspaces},
-        session::{Instruction, Limits, Models},
+        hermes::{Hermes, OpenError, Workspaces},
+        session::{Folders, Instruction, Limits, Models},
     },
     config::{self, Config, DataDirs, KeySource},
     log::Settings,

@@ -71,7 +71,7 @@ impl AcpEditor {
     /// The display terminal of a call, if it has one.
     fn terminal_of(&self, call: &CallId) -> Option<String> {
         let terminals = self.terminals.lock().unwrap_or_else(PoisonError::into_inner);
-        terminals.contains(call).then(|| crate::agent::call::terminal_id(call))
+        terminals.contains(call).then(|| crate::agent::terminal_id(call))
     }
 
     async fn open_call(&self, session: &SessionId, call: &CallOpened) {
@@ -86,7 +86,7 @@ impl AcpEditor {
             return self.send(session, acp::SessionUpdate::ToolCall(to_acp::opened(call, None))).await;
         }
         self.terminals.lock().unwrap_or_else(PoisonError::into_inner).insert(call.id.clone());
-        let id = crate::agent::call::terminal_id(&call.id);
+        let id = crate::agent::terminal_id(&call.id);
         let cwd = ran.and_then(|(_, _, cwd)| cwd.as_deref());
         let info = to_acp::meta("terminal_info", info_meta(&id, cwd));
         let opened = to_acp::opened(call, Some(&id)).meta(info);

@@ -2,9 +2,9 @@
 use super::{App, admit::Place, commands, config, editor, from_acp, unknown_session};
 use crate::{
     agent::{
-        hermes::{Folders, OpenError, Opened, Opening},
+        hermes::{OpenError, Opened, Opening},
         port::{Editor, Update},
-        session::{Instruction, Session},
+        session::{Folders, Instruction, Session},
     },
     id::{MessageId, SessionId},
     log::Severity,
@@ -24,6 +24,7 @@ pub fn new(
     let folders = folders(request.cwd, request.additional_directories)?;
     let instructions = instructions(request.system_prompt)?;
     let session = app.hermes.create(opening(folders, instructions, &call)).map_err(failed)?;
+    session.set_unserved(names(&request.mcp_servers));
     commands::announce(app, &session, &call);
     let id = acp::SessionId::new(session.id.as_str());
     Ok(acp::NewSessionResponse::new(id)
@@ -41,6 +42,7 @@ pub async fn load(
         id: request.session_id,
         folders: folders(request.cwd, request.additional_directories),
         system_prompt: request.system_prompt,
+        servers: names(&request.mcp_servers),
         replay: true,
     };
     let session = reopen(app, how, &call).await?;
@@ -59,6 +61,7 @@ pub async fn resume(
         id: request.session_id,
         folders: folders(request.cwd, request.additional_directories),
         system_prompt: request.system_prompt,
+        servers: names(&request.mcp_servers),
         replay: false,
     };
     let session = reopen(app, how, &call).await?;
@@ -71,6 +74,7 @@ struct How {
     id: acp::SessionId,
     folders: Result<Folders, acp::Error>,
     system_prompt: Option<acp::SystemPrompt>,
+    servers: Vec<String>,
     replay: bool,
 }
 
@@ -91,6 +95,7 @@ async fn reopen(app: &App, how: How, call: &Call) -> Result<Arc<Session>, acp::E
     let result = match opened {
         Ok(opened) => {
             let session = opened.session.clone();
+            session.set_unserved(how.servers);
             show(app, call, opened, how.replay).await;
             commands::announce(app, &session, call);
             Ok(session)
@@ -224,6 +229,17 @@ fn opening(folders: Folders, instructions: Vec<Instruction>, call: &Call) -> Ope
         Arc::new(editor::AcpBuffers::new(peer, id.clone())) as Arc<dyn crate::workspace::Buffers>
     });
     Opening { folders, instructions, buffers }
+}
+
+/// The names of MCP servers; nothing else of them is kept, since their env and headers hold secrets.
+fn names(servers: &[acp::McpServer]) -> Vec<String> {
+    let name = |server: &acp::McpServer| match server {
+        acp::McpServer::Stdio(s) => s.name.clone(),
+        acp::McpServer::Http(s) => s.name.clone(),
+        acp::McpServer::Sse(s) => s.name.clone(),
+        _ => "(unknown kind)".to_owned(),
+    };
+    servers.iter().map(name).collect()
 }
 
 /// -32603 with what to do.

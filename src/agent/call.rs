@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     effects::{Change, Effects},
-    id::CallId,
     log::*,
     tools::{self, Cx, Output, Prepared, ToolError},
     workspace::Narrowed,
@@ -430,9 +429,4 @@ fn planned(effects: &Effects) -> Vec<Planned> {
     plan.extend(effects.runs.iter().map(|c| Planned::Command { text: c.text.clone() }));
     plan.extend(effects.reaches.iter().map(|host| Planned::Reach { host: host.clone() }));
     plan
-}
-
-/// The id under which a call's terminal is shown.
-pub fn terminal_id(call: &CallId) -> String {
-    call.to_string()
 }

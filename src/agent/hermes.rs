@@ -3,7 +3,7 @@ use super::{
     journal::{Journal, Keep, KeepError},
     port::Update,
     recover,
-    session::{Instruction, Limits, Models, Parts, Session},
+    session::{Folders, Instruction, Limits, Models, Parts, Session},
     slot::Slot,
     view,
 };
@@ -44,13 +44,6 @@ pub trait Workspaces: Send + Sync {
     fn tools(&self) -> Tools;
     /// Texts of the project for the system prompt (`AGENTS.md`).
     fn instructions(&self, folders: &Folders) -> Vec<Instruction>;
-}
-
-/// The folders of a session, absolute and existing.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Folders {
-    pub cwd: PathBuf,
-    pub additional: Vec<PathBuf>,
 }
 
 /// How a session is opened.

@@ -101,7 +101,7 @@ impl Live {
             let cut = so_far.ceil_char_boundary(so_far.len() - SO_FAR);
             so_far.drain(..cut);
         }
-        let id = super::call::terminal_id(&self.call);
+        let id = terminal_id(&self.call);
         Some(TerminalChunk { id, cwd: self.cwd.clone(), data, so_far: so_far.clone(), exit: None })
     }
 
@@ -109,6 +109,11 @@ impl Live {
         let changed = CallChanged { id: self.call.clone(), terminal: Some(chunk), ..CallChanged::default() };
         editor.update(session, Update::CallChanged(Box::new(changed))).await;
     }
+}
+
+/// The id under which a call's terminal is shown.
+pub fn terminal_id(call: &CallId) -> String {
+    call.to_string()
 }
 
 /// How many bytes end with a whole character.

@@ -21,6 +21,7 @@ mod recover;
 mod repeat;
 mod reply;
 
+pub use live::terminal_id;
 pub use preview::fence;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! After a crash: what a log left open is closed, so that the next prompt is valid and nothing lies.
-use super::{hermes::Folders, session::Session};
+use super::session::{Folders, Session};
 use crate::{
     log::*,
     store::{Draft, GapKind, Loaded},

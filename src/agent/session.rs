@@ -1,8 +1,5 @@
 //! A session: its log, settings, workspace and tools.
-use super::{
-    hermes::Folders,
-    journal::{Journal, Keep},
-};
+use super::journal::{Journal, Keep};
 use crate::{
     id::SessionId,
     log::Settings,
@@ -13,6 +10,7 @@ use crate::{
     workspace::Workspace,
 };
 use std::{
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -26,6 +24,13 @@ pub trait Models: Send + Sync {
     fn choices(&self) -> Vec<ModelInfo>;
     /// The default's id, if there is one.
     fn default_id(&self) -> Option<String>;
+}
+
+/// The folders of a session, absolute and existing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Folders {
+    pub cwd: PathBuf,
+    pub additional: Vec<PathBuf>,
 }
 
 /// Bounds of a turn.
@@ -64,6 +69,8 @@ pub struct Session {
     /// Why it may not: another process has it.
     held: Option<String>,
     prompted: std::sync::atomic::AtomicBool,
+    /// Names of the MCP servers that the client asked for and that were not started.
+    unserved: Mutex<Vec<String>>,
     /// The grants of the project, until they are read.
     project: Mutex<Option<Reply<Vec<Grant>>>>,
     /// The conversation. Only who holds the turnstile of the session's slot locks it, so it never waits.
@@ -113,6 +120,7 @@ impl Session {
             lock: Mutex::new(parts.lock),
             held: parts.held,
             prompted: false.into(),
+            unserved: Mutex::default(),
             project: Mutex::default(),
             journal: tokio::sync::Mutex::new(parts.journal),
         }
@@ -142,6 +150,15 @@ impl Session {
     /// True once: in the first turn of this process.
     pub fn first_turn(&self) -> bool {
         !self.prompted.swap(true, std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// The client asked for these MCP servers; they are told once, in the next turn.
+    pub fn set_unserved(&self, names: Vec<String>) {
+        *self.unserved.lock().unwrap_or_else(PoisonError::into_inner) = names;
+    }
+
+    pub(super) fn take_unserved(&self) -> Vec<String> {
+        std::mem::take(&mut *self.unserved.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The project's remembered permissions, being read while the session opens.

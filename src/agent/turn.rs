@@ -139,6 +139,14 @@ impl<'s> Turn<'s> {
         let volatile = volatile.into_iter().flatten().reduce(|meaning, more| format!("{meaning}\n\n{more}"));
         entries.push(Entry::User { id: prompt.id, parts: prompt.parts, state: PromptState::Sent, volatile });
         self.journal.append(entries).await?;
+        let unserved = self.session.take_unserved();
+        if !unserved.is_empty() {
+            let text = format!(
+                "This version starts no MCP servers, so their tools are missing: {}.",
+                unserved.join(", ")
+            );
+            self.notice(Severity::Warning, "MCP servers are not started", &text).await?;
+        }
         if let Some(title) = title {
             self.journal.keep().title(&self.session.id, &title);
             self.update(Update::Title(title)).await;

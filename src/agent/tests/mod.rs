@@ -4,10 +4,9 @@ mod random;
 mod turns;
 
 use super::{
-    hermes::Folders,
     journal::{Journal, Keep, KeepError},
     port::*,
-    session::{Limits, Models, Parts, Session},
+    session::{Folders, Limits, Models, Parts, Session},
     turn::{Prompt, Stop, Turn, TurnError},
 };
 use crate::{

@@ -1,16 +1,18 @@
 //! Slash commands: they never reach the model as such.
-use super::{App, config, editor::AcpEditor};
+use super::{App, config, editor::AcpEditor, prompt};
 use crate::{
     agent::{
+        compact::{Compaction, Outcome},
         journal::Journal,
         port::{Editor, Update},
         session::Session,
     },
     id::MessageId,
-    log::{Entry, Mode, Part, PromptState},
+    log::{Entry, Mode, Part, PromptState, Usage},
 };
 use hermes_protocol::{Call, Peer, acp};
 use std::{sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
 
 /// How long after the response that names a session its commands are sent: some clients drop updates for a session
 /// that they have not registered yet (https://github.com/zed-industries/zed/issues/60199).
@@ -34,6 +36,11 @@ const COMMANDS: &[Command] = &[
         name: "plan",
         description: "Plan a task without changing anything",
         hint: Some("what to plan"),
+    },
+    Command {
+        name: "compact",
+        description: "Summarise the older part of the conversation for the model",
+        hint: Some("what to keep most of"),
     },
     Command { name: "review", description: "Review the uncommitted changes", hint: Some("what to look at") },
     Command { name: "explain", description: "Explain code", hint: Some("what to explain") },
@@ -102,18 +109,51 @@ pub async fn answer(
     text: String,
 ) {
     let changes = parse(&parts).is_some_and(|(_, rest)| !rest.is_empty());
-    let (asked, id) = (MessageId::new(), MessageId::new());
-    let kept = vec![
-        Entry::User { id: asked, parts, state: PromptState::Withdrawn, volatile: None },
-        Entry::Said { id: id.clone(), text: text.clone() },
-    ];
+    say(session, journal, editor, vec![typed(parts)], text).await;
+    if changes {
+        editor.update(&session.id, Update::Settings).await;
+    }
+}
+
+/// A command as it was typed: shown at load, never sent to a model.
+fn typed(parts: Vec<Part>) -> Entry {
+    Entry::User { id: MessageId::new(), parts, state: PromptState::Withdrawn, volatile: None }
+}
+
+async fn say(session: &Session, journal: &mut Journal, editor: &AcpEditor, first: Vec<Entry>, text: String) {
+    let id = MessageId::new();
+    let mut kept = first;
+    kept.push(Entry::Said { id: id.clone(), text: text.clone() });
     if let Err(e) = journal.append(kept).await {
         tracing::warn!("a command was not kept: {e}");
     }
     editor.update(&session.id, Update::Text { id, text }).await;
-    if changes {
-        editor.update(&session.id, Update::Settings).await;
-    }
+}
+
+/// What `/compact [focus]` is to dwell on, which may be empty; `None`: the prompt is another.
+pub fn compaction(parts: &[Part]) -> Option<String> {
+    parse(parts).filter(|(name, _)| *name == "compact").map(|(_, focus)| focus.to_owned())
+}
+
+/// `/compact [focus]`: the one command that asks a model and is no turn.
+pub async fn compact(
+    session: &Session,
+    journal: &mut Journal,
+    editor: &AcpEditor,
+    cancel: &CancellationToken,
+    parts: Vec<Part>,
+    focus: &str,
+) -> Result<acp::PromptResponse, acp::Error> {
+    let model = session.settings().model;
+    let provider = session.models.provider(model.as_deref()).map_err(|e| prompt::error(e.into()))?;
+    journal.append(vec![typed(parts)]).await.map_err(|e| prompt::not_kept(&e))?;
+    let mut usage = Usage::default();
+    let compaction = Compaction { session, journal, editor, cancel, provider, usage: &mut usage };
+    let outcome = compaction.asked(focus).await.map_err(|e| prompt::not_kept(&e))?;
+    say(session, journal, editor, vec![], format!("Compacting the conversation: {}", outcome.words())).await;
+    let cancelled = outcome == Outcome::Cancelled || cancel.is_cancelled();
+    let stop = if cancelled { acp::StopReason::Cancelled } else { acp::StopReason::EndTurn };
+    Ok(acp::PromptResponse::new(stop))
 }
 
 fn help() -> String {

@@ -217,6 +217,11 @@ impl port::Editor for AcpEditor {
             Update::Notice { id, severity, title, text } => {
                 self.notice(session, &id, severity, &title, &text).await
             }
+            Update::Compaction { id, status, text } if self.caps.compaction => {
+                let update = to_acp::compaction(&id, status, text);
+                self.send(session, acp::SessionUpdate::CompactionUpdate(update)).await;
+            }
+            // A client without it gets a notice, which is an entry of its own.
             Update::Compaction { .. } => {}
         }
     }

@@ -2,6 +2,7 @@
 use super::{App, auth, commands, from_acp, session, unknown_session};
 use crate::{
     agent::{
+        journal::KeepError,
         slot::Admitted,
         turn::{Prompt, Stop, Turn, TurnError},
     },
@@ -43,6 +44,9 @@ pub async fn prompt(
         return withdraw(&mut journal, parts).await;
     }
     let editor = session::of(app, &session, &call);
+    if let Some(focus) = commands::compaction(&parts) {
+        return commands::compact(&session, &mut journal, &editor, &admitted.cancel, parts, &focus).await;
+    }
     if let Some(text) = commands::run(&session, &parts) {
         commands::answer(&session, &mut journal, &editor, parts, text).await;
         return Ok(acp::PromptResponse::new(acp::StopReason::EndTurn));
@@ -84,16 +88,18 @@ fn stop_reason(stop: Stop) -> acp::StopReason {
     }
 }
 
-fn error(error: TurnError) -> Error {
+/// The store would not take an entry.
+pub fn not_kept(error: &KeepError) -> Error {
+    let mut out = Error::internal_error();
+    out.message = error.to_string();
+    out.data(json!({"kind": "store", "hint": "free space or check the data folder, then try again"}))
+}
+
+/// The error of a model as the response carries it.
+pub fn error(error: TurnError) -> Error {
     let model = match error {
         TurnError::Model(model) => model,
-        TurnError::Keep(e) => {
-            let mut out = Error::internal_error();
-            out.message = e.to_string();
-            return out.data(
-                json!({"kind": "store", "hint": "free space or check the data folder, then try again"}),
-            );
-        }
+        TurnError::Keep(e) => return not_kept(&e),
     };
     if model.kind == ErrorKind::Auth {
         return auth::required(&model.message);
@@ -111,7 +117,9 @@ fn advice(error: &ModelError) -> (&'static str, &'static str) {
         ErrorKind::Quota => ("quota", "wait for the reset, add credit, or choose another model"),
         ErrorKind::RateLimit => ("rate_limit", "wait a little and send the prompt again"),
         ErrorKind::Overloaded => ("overloaded", "send the prompt again later, or choose another model"),
-        ErrorKind::TooLong => ("too_long", "start a new session, or choose a model with a larger context"),
+        ErrorKind::TooLong => {
+            ("too_long", "shorten the prompt, start a new session, or choose a model with a larger context")
+        }
         ErrorKind::Refused => ("refused", "rephrase the prompt, or choose another model"),
         ErrorKind::StaleReasoning => ("stale_reasoning", "send the prompt again"),
         ErrorKind::BadRequest => ("bad_request", "choose another model, or report this"),

@@ -1,7 +1,7 @@
 //! From what a person sees to ACP's types.
 use super::sizes;
 use crate::{
-    agent::port::{CallChanged, CallOpened, CallStatus, Question},
+    agent::port::{CallChanged, CallOpened, CallStatus, CompactionStatus, Question},
     log::{Exit, Image, Location, Part, PlanItem, PlanStatus, Priority, Severity, Shown, ToolKind},
     permit::Scope,
 };
@@ -31,6 +31,25 @@ pub fn part(part: &Part) -> acp::ContentBlock {
                 acp::EmbeddedResourceResource::TextResourceContents(contents),
             ))
         }
+    }
+}
+
+/// `summary` goes only with `completed`, `error` only with `failed`.
+pub fn compaction(
+    id: &crate::id::MessageId,
+    status: CompactionStatus,
+    said: Option<String>,
+) -> acp::CompactionUpdate {
+    let update = |status| acp::CompactionUpdate::new(acp::CompactionId::new(id.as_str()), status);
+    match (status, said) {
+        (CompactionStatus::InProgress, _) => update(acp::CompactionStatus::InProgress),
+        (CompactionStatus::Cancelled, _) => update(acp::CompactionStatus::Cancelled),
+        (CompactionStatus::Completed, None) => update(acp::CompactionStatus::Completed),
+        (CompactionStatus::Completed, Some(said)) => {
+            update(acp::CompactionStatus::Completed).summary(vec![text(sizes::text(&said))])
+        }
+        (CompactionStatus::Failed, None) => update(acp::CompactionStatus::Failed),
+        (CompactionStatus::Failed, Some(why)) => update(acp::CompactionStatus::Failed).error(why),
     }
 }
 

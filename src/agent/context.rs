@@ -19,17 +19,29 @@ pub fn frame(entries: &[Stored]) -> Option<(Arc<str>, &[ToolSpec])> {
     })
 }
 
-/// What replaces a result that was pruned.
-pub const PRUNED: &str = "[result removed to save space; run the call again if it is needed]";
+/// How every text that stands for a pruned result begins.
+pub const PRUNED: &str = "[result removed to save space: ";
 /// What stands for the result of a call that has none (a crash before it was written).
 pub const NO_RESULT: &str = "[interrupted: no result was recorded]";
 
+/// What stands in front of a summary.
+pub(super) const SUMMARY: &str = "[Summary of the conversation so far]";
+
 /// The messages of the next request.
 pub fn messages(entries: &[Stored]) -> Vec<Message> {
-    let view = View::of(entries);
+    project(entries, &View::of(entries))
+}
+
+/// The messages with the results that were pruned, and without the summary in front: what a summary is made from.
+pub(super) fn originals(entries: &[Stored]) -> Vec<Message> {
+    let view = View { pruned: HashSet::new(), summary: None, ..View::of(entries) };
+    project(entries, &view)
+}
+
+fn project(entries: &[Stored], view: &View<'_>) -> Vec<Message> {
     let mut out = Vec::with_capacity(entries.len());
     if let Some(summary) = view.summary {
-        out.push(user(format!("[Summary of the conversation so far]\n\n{summary}")));
+        out.push(user(format!("{SUMMARY}\n\n{summary}")));
     }
     for stored in entries {
         if view.is_hidden(stored.seq) {
@@ -43,7 +55,7 @@ pub fn messages(entries: &[Stored]) -> Vec<Message> {
                 out.push(user(format!("[The user says, while you are working]\n{text}")));
             }
             Entry::Nudge { text } => out.push(user(text.clone())),
-            Entry::Assistant { blocks, interrupted, .. } => assistant(blocks, *interrupted, &view, &mut out),
+            Entry::Assistant { blocks, interrupted, .. } => assistant(blocks, *interrupted, view, &mut out),
             _ => {}
         }
     }
@@ -88,7 +100,7 @@ fn assistant(blocks: &[Block], interrupted: bool, view: &View<'_>, out: &mut Vec
     out.push(Message::Assistant { blocks: kept });
     for call in calls {
         let (text, images, failed) = match view.results.get(call.id.as_str()) {
-            Some(_) if view.pruned.contains(call.id.as_str()) => (PRUNED.into(), vec![], false),
+            Some(r) if view.pruned.contains(call.id.as_str()) => (pruned(&call.name, r), vec![], false),
             Some(r) => (r.text.to_owned(), r.images.to_vec(), r.outcome != Outcome::Ok),
             None => (NO_RESULT.into(), vec![], true),
         };
@@ -96,17 +108,38 @@ fn assistant(blocks: &[Block], interrupted: bool, view: &View<'_>, out: &mut Vec
     }
 }
 
+/// What stands for a result that was pruned: what it was, and how to have it again.
+fn pruned(name: &str, result: &ResultView<'_>) -> String {
+    let again = match spilled(result.text) {
+        Some(path) => format!("the whole is in {path}: `read` it with `offset` and `limit`"),
+        None => format!("call `{name}` again, for the part that you need, if it is needed"),
+    };
+    let failed = if result.outcome == Outcome::Ok { "" } else { ", failed" };
+    format!("{PRUNED}{}{failed}, {} lines; {again}]", result.title, result.text.lines().count())
+}
+
+/// Where a result that was too long was saved, as its text says.
+fn spilled(text: &str) -> Option<&str> {
+    let at = ["the whole result is in ", "the whole output is in "]
+        .iter()
+        .filter_map(|words| text.rfind(words).map(|at| at + words.len()))
+        .max()?;
+    let path = text[at..].split(": `read`").next()?;
+    (path.len() < 4096 && path.len() < text[at..].len() && !path.contains('\n')).then_some(path)
+}
+
 struct ResultView<'a> {
+    title: &'a str,
     outcome: Outcome,
     text: &'a str,
     images: &'a [Image],
 }
 
 /// What later entries say about earlier ones.
-struct View<'a> {
+pub(super) struct View<'a> {
     results: HashMap<&'a str, ResultView<'a>>,
     pruned: HashSet<&'a str>,
-    summary: Option<&'a str>,
+    pub summary: Option<&'a str>,
     /// Entries below are covered by the summary.
     covers: u64,
     /// Ranges taken back by a rewind: from `to` up to the rewind itself.
@@ -114,7 +147,7 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn of(entries: &'a [Stored]) -> Self {
+    pub fn of(entries: &'a [Stored]) -> Self {
         let rewound: Vec<(u64, u64)> = entries
             .iter()
             .filter_map(|s| match s.entry {
@@ -129,8 +162,9 @@ impl<'a> View<'a> {
                 continue;
             }
             match &stored.entry {
-                Entry::Result { call, outcome, text, images, .. } => {
-                    view.results.insert(call.as_str(), ResultView { outcome: *outcome, text, images });
+                Entry::Result { call, outcome, text, images, card } => {
+                    let title = card.title.as_str();
+                    view.results.insert(call.as_str(), ResultView { title, outcome: *outcome, text, images });
                 }
                 Entry::Prune { calls } => view.pruned.extend(calls.iter().map(|c| c.as_str())),
                 Entry::Summary { covers, text, .. } => {
@@ -142,8 +176,17 @@ impl<'a> View<'a> {
         view
     }
 
-    fn is_hidden(&self, seq: u64) -> bool {
-        seq < self.covers || self.rewound.iter().any(|&(from, to)| (from..to).contains(&seq))
+    /// Whether an entry is not shown to the model as itself.
+    pub fn is_hidden(&self, seq: u64) -> bool {
+        seq < self.covers || self.is_rewound(seq)
+    }
+
+    pub fn is_rewound(&self, seq: u64) -> bool {
+        self.rewound.iter().any(|&(from, to)| (from..to).contains(&seq))
+    }
+
+    pub fn is_pruned(&self, call: &str) -> bool {
+        self.pruned.contains(call)
     }
 }
 
@@ -252,6 +295,21 @@ mod tests {
             shape(&messages(&entries)),
             ["user [Summary of the conversation so far]\n\nS", "user c", "user e"]
         );
+    }
+
+    #[test]
+    fn a_pruned_result_says_what_it_was_and_where_it_is() {
+        let bounded = "head\n[… 9 bytes left out here; the whole result is in /s/t_1.txt: `read` it with `offset` and `limit` …]\n";
+        let entries = log(vec![
+            said("go"),
+            reply(vec![call("a"), call("b")], false),
+            result("a", bounded),
+            result("b", "one\ntwo\n"),
+            Entry::Prune { calls: vec!["a".into(), "b".into()] },
+        ]);
+        let shown = shape(&messages(&entries));
+        assert!(shown[2].contains("2 lines; the whole is in /s/t_1.txt: `read` it"), "{}", shown[2]);
+        assert!(shown[3].contains("2 lines; call `read` again"), "{}", shown[3]);
     }
 
     /// I14: what was sent is a prefix of what is sent next.

@@ -1,5 +1,6 @@
 //! The agent: sessions, their turns, and the projections of their logs.
 pub mod call;
+pub mod compact;
 pub mod context;
 pub mod hermes;
 pub mod journal;

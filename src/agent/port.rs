@@ -37,10 +37,12 @@ pub enum Update {
         title: String,
         text: String,
     },
+    /// The model's view is being shortened. `InProgress`, then exactly one of the others under the same id.
     Compaction {
         id: MessageId,
         status: CompactionStatus,
-        summary: Option<String>,
+        /// `Completed`: the summary; `Failed`: why.
+        text: Option<String>,
     },
 }
 

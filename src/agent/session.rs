@@ -1,5 +1,8 @@
 //! A session: its log, settings, workspace and tools.
-use super::journal::{Journal, Keep};
+use super::{
+    compact::Windows,
+    journal::{Journal, Keep},
+};
 use crate::{
     id::SessionId,
     log::Settings,
@@ -62,6 +65,8 @@ pub struct Session {
     pub limits: Limits,
     /// What the client or the user adds to the system prompt.
     pub instructions: Vec<Instruction>,
+    /// How much each model turned out to take.
+    pub(super) windows: Windows,
     settings: watch::Sender<Settings>,
     grants: Mutex<Grants>,
     /// Held while this process may write the session.
@@ -115,6 +120,7 @@ impl Session {
             keep: parts.keep,
             limits: parts.limits,
             instructions: parts.instructions,
+            windows: Windows::default(),
             settings: watch::Sender::new(parts.settings),
             grants: Mutex::new(parts.grants),
             lock: Mutex::new(parts.lock),

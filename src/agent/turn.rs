@@ -1,6 +1,7 @@
 //! The loop: model → tool calls → results → model, until it has nothing more to do.
 use super::{
     call::{self, Caller},
+    compact::{self, Compaction, Tally},
     context,
     journal::{Journal, KeepError},
     port::{CallChanged, CallStatus, Editor, Update},
@@ -71,6 +72,7 @@ pub struct Turn<'s> {
     requests: u32,
     usage: Usage,
     calls: u32,
+    tally: Tally,
 }
 
 const NUDGE_EMPTY: &str =
@@ -101,6 +103,7 @@ impl<'s> Turn<'s> {
             requests: 0,
             usage: Usage::default(),
             calls: 0,
+            tally: Tally::default(),
         }
     }
 
@@ -187,8 +190,42 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// One request: streamed to the editor, gathered, not yet kept.
+    /// Asks, with a conversation that fits: compacted before, and again if the model refuses it as too long.
     async fn ask_model(&mut self, with_tools: bool) -> Result<Reply, TurnError> {
+        self.make_room(None).await?;
+        loop {
+            let reply = self.send(with_tools).await?;
+            match &reply.ending {
+                Ending::Failed(e) if e.kind == ErrorKind::TooLong => {
+                    if !self.make_room(Some(e)).await? {
+                        return Ok(reply);
+                    }
+                    self.keep(&reply).await?;
+                }
+                _ => {
+                    self.tally.answered();
+                    return Ok(reply);
+                }
+            }
+        }
+    }
+
+    /// Whether the request is worth sending (again).
+    async fn make_room(&mut self, refused: Option<&ModelError>) -> Result<bool, TurnError> {
+        let provider = self.session.models.provider(self.session.settings().model.as_deref())?;
+        let compaction = Compaction {
+            session: self.session,
+            journal: self.journal,
+            editor: self.editor,
+            cancel: &self.cancel,
+            provider,
+            usage: &mut self.usage,
+        };
+        Ok(compaction.make_room(&mut self.tally, self.requests, refused).await?)
+    }
+
+    /// One request: streamed to the editor, gathered, not yet kept.
+    async fn send(&mut self, with_tools: bool) -> Result<Reply, TurnError> {
         let settings = self.session.settings();
         let provider = self.session.models.provider(settings.model.as_deref())?;
         let request = self.request(&*provider, settings.effort, with_tools);
@@ -205,7 +242,7 @@ impl<'s> Turn<'s> {
         let reply = hearing.gather(retrying.stream(&request), told).await;
         if let Some(usage) = reply.usage {
             self.usage += usage;
-            if let Some(size) = provider.info().context {
+            if let Some(size) = compact::known_window(self.session, &*provider) {
                 let used = (usage.input + usage.output).min(size);
                 self.update(Update::Usage { used, size }).await;
             }

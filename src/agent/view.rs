@@ -1,5 +1,5 @@
 //! The editor's view: the other projection of the log. What a person sees after a restart is what they saw live.
-use super::port::{CallOpened, CallStatus, Update};
+use super::port::{CallOpened, CallStatus, CompactionStatus, Update};
 use crate::log::{Block, Call, Card, Entry, Outcome, Shown, Stored};
 use std::collections::HashMap;
 
@@ -29,6 +29,11 @@ pub fn replay(entries: &[Stored]) -> Vec<Update> {
                 }
             }
             Entry::Said { id, text } => out.push(Update::Text { id: id.clone(), text: text.clone() }),
+            Entry::Summary { id, text, .. } => out.push(Update::Compaction {
+                id: id.clone(),
+                status: CompactionStatus::Completed,
+                text: Some(text.clone()),
+            }),
             Entry::Plan { items } => out.push(Update::Plan(items.clone())),
             Entry::Notice { id, severity, title, text } => out.push(Update::Notice {
                 id: id.clone(),

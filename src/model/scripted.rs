@@ -3,7 +3,10 @@ use super::{Delta, ErrorKind, Finish, ModelError, ModelInfo, Provider, Request};
 use futures_util::{FutureExt, StreamExt, stream, stream::BoxStream};
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 use tokio::sync::Notify;
 
@@ -61,6 +64,9 @@ pub struct Scripted {
     replies: Mutex<VecDeque<Vec<Step>>>,
     requests: Mutex<Vec<Request>>,
     images: bool,
+    context: Option<u64>,
+    /// Bytes of a request's system prompt and messages; 0: any.
+    narrow: AtomicUsize,
 }
 
 impl Scripted {
@@ -71,6 +77,19 @@ impl Scripted {
     pub fn with_images(mut self) -> Self {
         self.images = true;
         self
+    }
+    /// The model's window, in tokens.
+    pub fn with_context(mut self, tokens: u64) -> Self {
+        self.context = Some(tokens);
+        self
+    }
+    /// Refuses every request of more than so many bytes as too long from here on, whatever the script says.
+    pub fn narrow(&self, bytes: usize) {
+        self.narrow.store(bytes, Ordering::Relaxed);
+    }
+    fn is_too_long(&self, request: &Request) -> bool {
+        let narrow = self.narrow.load(Ordering::Relaxed);
+        narrow > 0 && request.system.len() + format!("{:?}", request.messages).len() > narrow
     }
     /// Appends a reply to the script.
     pub fn then(&self, reply: Vec<Step>) {
@@ -108,6 +127,10 @@ pub fn error(kind: ErrorKind, message: &str) -> ModelError {
 impl Provider for Scripted {
     fn stream<'a>(&'a self, request: &'a Request) -> BoxStream<'a, Result<Delta, ModelError>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+        if self.is_too_long(request) {
+            let refused = error(ErrorKind::TooLong, "scripted answered 400: the prompt is too long");
+            return stream::iter([Err(refused)]).boxed();
+        }
         let reply = self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let steps = reply.unwrap_or_else(|| {
             vec![Step::Fail(error(ErrorKind::BadRequest, "the script of the model is over"))]
@@ -135,7 +158,7 @@ impl Provider for Scripted {
         ModelInfo {
             id: "scripted/scripted".into(),
             name: "Scripted".into(),
-            context: None,
+            context: self.context,
             images: self.images,
         }
     }

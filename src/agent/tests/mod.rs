@@ -1,5 +1,6 @@
 //! Turns in memory: the real turn, calls, gate and projections over a scripted model, a fake editor and a fake workspace.
 mod cancel;
+mod compact;
 mod random;
 mod turns;
 

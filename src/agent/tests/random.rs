@@ -56,7 +56,7 @@ fn steps(moves: &[Move]) -> Vec<Step> {
 }
 
 /// Every call is followed by its result, ids are unique, nothing is empty.
-fn valid(messages: &[Message]) {
+pub(super) fn valid(messages: &[Message]) {
     let mut ids = std::collections::HashSet::new();
     let mut i = 0;
     while i < messages.len() {

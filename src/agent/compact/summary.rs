@@ -189,14 +189,13 @@ fn parts(record: &[String], bytes: usize) -> Vec<String> {
     let mut out = vec![String::new()];
     for line in record {
         let line = shortened(line, most);
-        if let Some(last) = out.last_mut() {
-            if last.is_empty() || last.len() + line.len() + 2 <= bytes {
+        match out.last_mut() {
+            Some(last) if last.is_empty() || last.len() + line.len() + 2 <= bytes => {
                 last.push_str(&line);
                 last.push_str("\n\n");
-                continue;
             }
+            _ => out.push(format!("{line}\n\n")),
         }
-        out.push(format!("{line}\n\n"));
     }
     // Only an endless number of messages comes to this: the first piece and the newest ones stay.
     if out.len() > PARTS {

@@ -1,7 +1,10 @@
 //! One integration binary: the whole server over its real interfaces.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
+mod binary;
+mod cancel;
 mod cli;
 mod editors;
+mod lifecycle;
 mod process;
 mod support;
 mod tidy;

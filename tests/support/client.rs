@@ -7,8 +7,8 @@ use std::{
     process::ExitStatus,
 };
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
-    process::{Child, ChildStdin},
+    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
+    process::Child,
     sync::mpsc,
 };
 
@@ -89,7 +89,7 @@ pub enum Incoming {
 
 pub struct Client {
     child: Child,
-    stdin: Option<ChildStdin>,
+    stdin: Option<Box<dyn AsyncWrite + Send + Unpin>>,
     lines: mpsc::UnboundedReceiver<Vec<u8>>,
     log: PathBuf,
     pub profile: Profile,
@@ -106,12 +106,27 @@ pub struct Client {
 impl Client {
     /// Starts the binary.
     pub fn start(world: &World, profile: Profile) -> Client {
-        Client::over(world, profile, world.spawn(&[]))
+        Client::with(world, profile, &[])
     }
 
-    pub fn over(world: &World, profile: Profile, mut child: Child) -> Client {
-        let stdin = child.stdin.take();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    /// Starts the binary with arguments.
+    pub fn with(world: &World, profile: Profile, args: &[&str]) -> Client {
+        let mut child = world.spawn(args);
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Client::over(world, profile, child, stdin, stdout)
+    }
+
+    /// Talks to a process over these pipes.
+    pub fn over(
+        world: &World,
+        profile: Profile,
+        child: Child,
+        stdin: impl AsyncWrite + Send + Unpin + 'static,
+        stdout: impl AsyncRead + Send + Unpin + 'static,
+    ) -> Client {
+        let stdin: Box<dyn AsyncWrite + Send + Unpin> = Box::new(stdin);
+        let stdin = Some(stdin);
+        let mut stdout = BufReader::new(stdout);
         let (tx, lines) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             loop {
@@ -216,8 +231,38 @@ impl Client {
         new["sessionId"].as_str().unwrap().to_owned()
     }
 
-    pub async fn prompt(&mut self, session: &str, text: &str) -> (Vec<Incoming>, Result<Value, Value>) {
-        self.call("session/prompt", prompt(session, text)).await
+    /// A whole turn in which everything is allowed: what came, and how it ended.
+    pub async fn turn(&mut self, session: &str, text: &str) -> (Vec<Incoming>, Result<Value, Value>) {
+        let id = self.send("session/prompt", prompt(session, text)).await;
+        let mut came = Vec::new();
+        loop {
+            let incoming = self.next().await.unwrap_or_else(|| panic!("the agent ended; {}", self.tail()));
+            if let Incoming::Response { id: answered, frame, .. } = &incoming
+                && *answered == id
+            {
+                let outcome =
+                    frame.get("error").map_or_else(|| Ok(frame["result"].clone()), |e| Err(e.clone()));
+                return (came, outcome);
+            }
+            self.allow(&incoming).await;
+            came.push(incoming);
+        }
+    }
+
+    /// Answers a question with yes; anything else is left alone.
+    pub async fn allow(&mut self, incoming: &Incoming) {
+        if let Incoming::Request { id, method, .. } = incoming
+            && method == "session/request_permission"
+        {
+            self.open.retain(|(open, _)| open != id);
+            self.answer(id, json!({"outcome": {"outcome": "selected", "optionId": "allow_once"}})).await;
+        }
+    }
+
+    /// Sends a signal to the process.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(self.pid()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
     }
 
     pub async fn answer(&mut self, id: &Value, result: Value) {
@@ -232,6 +277,13 @@ impl Client {
     pub async fn next(&mut self) -> Option<Incoming> {
         let came = tokio::time::timeout(PATIENCE, self.next_ever()).await;
         came.unwrap_or_else(|_| panic!("nothing came for {PATIENCE:?}; {}", self.tail()))
+    }
+
+    /// The next frame as it came.
+    pub async fn next_frame(&mut self) -> Option<Value> {
+        let line = tokio::time::timeout(PATIENCE, self.lines.recv()).await;
+        let line = line.unwrap_or_else(|_| panic!("nothing came for {PATIENCE:?}; {}", self.tail()))?;
+        Some(serde_json::from_slice(&line).expect("a line is JSON"))
     }
 
     /// As [`next`](Self::next), however long it takes.

@@ -128,6 +128,11 @@ impl ModelServer {
         self.state.replies.lock().unwrap().push_back(reply);
     }
 
+    /// Takes back an answer that nobody asked for.
+    pub fn take(&self) -> Option<Reply> {
+        self.state.replies.lock().unwrap().pop_front()
+    }
+
     /// Answers that nobody asked for.
     pub fn left(&self) -> usize {
         self.state.replies.lock().unwrap().len()

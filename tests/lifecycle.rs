@@ -14,19 +14,13 @@ async fn answer(client: &mut Client, line: &str, silent: bool) -> String {
         let (before, _) = client.until(&probe).await;
         return if before.is_empty() { "silence".into() } else { format!("{before:?}") };
     }
-    loop {
-        match client.next().await.expect("the agent runs") {
-            Incoming::Response { id, frame, .. } => {
-                return match frame.get("error") {
-                    None => format!("ok id={id}"),
-                    Some(e) if e["data"]["sessionId"].is_string() => {
-                        format!("{} sessionId id={id}", e["code"])
-                    }
-                    Some(e) => format!("{} id={id}", e["code"]),
-                };
-            }
-            other => panic!("{line} brought {other:?}"),
-        }
+    match client.next().await.expect("the agent runs") {
+        Incoming::Response { id, frame, .. } => match frame.get("error") {
+            None => format!("ok id={id}"),
+            Some(e) if e["data"]["sessionId"].is_string() => format!("{} sessionId id={id}", e["code"]),
+            Some(e) => format!("{} id={id}", e["code"]),
+        },
+        other => panic!("{line} brought {other:?}"),
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 /// What became of a plan at the gate.
 pub enum Permitted {
     /// As it may happen, which may be less than was planned. `note`: what the model is told of that.
-    Yes { effects: Effects, note: Option<String> },
+    Yes { effects: Box<Effects>, note: Option<String> },
     /// What the model is told.
     No(String),
     /// The person cancelled the question.
@@ -35,7 +35,7 @@ impl Ask<'_> {
     /// Decides; asks where it must. The mode is read now, so a change in mid-turn counts.
     pub async fn permit(&self, effects: Effects) -> Permitted {
         let (why, remember) = match decide(self.session.settings().mode, &self.session.grants(), &effects) {
-            Decision::Allow => return Permitted::Yes { effects, note: None },
+            Decision::Allow => return Permitted::Yes { effects: effects.into(), note: None },
             Decision::Deny(why) => return Permitted::No(why),
             Decision::Ask { why, remember } => (why, remember),
         };
@@ -83,11 +83,11 @@ impl Ask<'_> {
             self.session.grant(grant);
         }
         let comment = comment.map(|c| format!("\n\n[The user says: {c}]"));
-        let Some(accepted) = accepted else { return Permitted::Yes { effects, note: comment } };
+        let Some(accepted) = accepted else { return Permitted::Yes { effects: effects.into(), note: comment } };
         match hunks::accept(effects, &accepted) {
-            hunks::Accepted::All(effects) => Permitted::Yes { effects, note: comment },
+            hunks::Accepted::All(effects) => Permitted::Yes { effects: effects.into(), note: comment },
             hunks::Accepted::Some { effects, note } => {
-                Permitted::Yes { effects, note: Some(note + comment.as_deref().unwrap_or("")) }
+                Permitted::Yes { effects: effects.into(), note: Some(note + comment.as_deref().unwrap_or("")) }
             }
             hunks::Accepted::None => Permitted::No(format!(
                 "the user accepted no part of this change{}",

@@ -255,7 +255,7 @@ impl<'t> Caller<'t> {
                 question.permit(effects).await
             };
             match permitted {
-                Permitted::Yes { effects, note } => Ok((effects, note)),
+                Permitted::Yes { effects, note } => Ok((*effects, note)),
                 Permitted::No(text) => Err(End::told(Outcome::Denied, text)),
                 Permitted::Gone => Err(End { gone: true, ..End::told(Outcome::Cancelled, CANCELLED) }),
             }

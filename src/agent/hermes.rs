@@ -46,12 +46,15 @@ pub trait Workspaces: Send + Sync {
     fn instructions(&self, folders: &Folders) -> Vec<Instruction>;
 }
 
+/// Makes the editor's side of files for a session, once its id is known.
+pub type MakeBuffers = Box<dyn FnOnce(&SessionId) -> Arc<dyn Buffers> + Send>;
+
 /// How a session is opened.
 pub struct Opening {
     pub folders: Folders,
     /// From the client: joins or replaces the identity part of the system prompt.
     pub instructions: Vec<Instruction>,
-    pub buffers: Box<dyn FnOnce(&SessionId) -> Arc<dyn Buffers> + Send>,
+    pub buffers: MakeBuffers,
 }
 
 /// Why a session could not be opened.

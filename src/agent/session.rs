@@ -207,7 +207,6 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::{
         agent::{slot::Slot, tests::Stage},
         config::DataDirs,

@@ -12,14 +12,14 @@ const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/shell/command
 /// A machine where every usual program is in /usr/bin, and `mytool` and `bin/ls` are in the workspace.
 fn resolve(name: &str) -> Option<PathBuf> {
     match name {
-        "mytool" => Some("/work/app/bin/mytool".into()),
+        "mytool" => Some("/proj/app/bin/mytool".into()),
         "missing" => None,
         _ => Some(Path::new("/usr/bin").join(name)),
     }
 }
 
 fn judge_on(command: &str, path: &str, resolve: &dyn Fn(&str) -> Option<PathBuf>) -> Assessment {
-    let root = PathBuf::from("/work/app");
+    let root = PathBuf::from("/proj/app");
     let cx = ShellContext {
         cwd: &root,
         roots: std::slice::from_ref(&root),
@@ -272,7 +272,7 @@ fn a_remembered_prefix_covers_only_its_like() {
         (&["git", "fetch"], "git fetch --upload-pack=./x"),
         (&["npm", "run", "build"], "npm run deploy"),
         (&["echo"], "echo hi && touch x"),
-        (&["/work/app/run.sh"], "cd src; ./run.sh"),
+        (&["/proj/app/run.sh"], "cd src; ./run.sh"),
         (&["ls"], "ls"),
     ] {
         assert!(!covered(prefix, command), "{prefix:?} must not cover {command:?}");
@@ -284,15 +284,15 @@ fn a_remembered_prefix_covers_only_its_like() {
 
 #[test]
 fn path_decides_what_a_name_is() {
-    let elsewhere = |name: &str| Some(Path::new("/work/app/node_modules/.bin").join(name));
+    let elsewhere = |name: &str| Some(Path::new("/proj/app/node_modules/.bin").join(name));
     let nowhere = |_: &str| None;
     let asks = |path: &str, resolve: &dyn Fn(&str) -> Option<PathBuf>| judge_on("ls", path, resolve).verdict;
     assert_eq!(asks("/usr/bin", &resolve), Verdict::ReadOnly);
-    assert_eq!(asks("/work/app/node_modules/.bin:/usr/bin", &elsewhere), Verdict::Ask);
+    assert_eq!(asks("/proj/app/node_modules/.bin:/usr/bin", &elsewhere), Verdict::Ask);
     assert_eq!(asks(".:/usr/bin", &resolve), Verdict::Ask, "a relative folder in PATH");
     assert_eq!(asks(":/usr/bin", &resolve), Verdict::Ask, "an empty one is the current folder");
     assert_eq!(asks("/usr/bin", &nowhere), Verdict::ReadOnly, "nothing would run");
-    assert_eq!(asks("/work/app/bin:/usr/bin", &nowhere), Verdict::Ask, "it may appear in the workspace");
+    assert_eq!(asks("/proj/app/bin:/usr/bin", &nowhere), Verdict::Ask, "it may appear in the workspace");
 }
 
 #[test]
@@ -300,14 +300,14 @@ fn reads_are_the_literal_paths_for_the_guard() {
     let reads = |command: &str| judge(command).reads;
     assert_eq!(
         reads("cat a/../b c | grep -f pat x"),
-        ["a/../b", "c", "pat", "x"].map(|p| Path::new("/work/app").join(p))
+        ["a/../b", "c", "pat", "x"].map(|p| Path::new("/proj/app").join(p))
     );
     assert_eq!(
         reads("cd src && head main.rs"),
-        ["src", "src/main.rs"].map(|p| Path::new("/work/app").join(p))
+        ["src", "src/main.rs"].map(|p| Path::new("/proj/app").join(p))
     );
-    assert_eq!(reads("wc -l src/*.rs"), [Path::new("/work/app/src")]);
-    assert_eq!(reads("sort < names.txt"), [Path::new("/work/app/names.txt")]);
+    assert_eq!(reads("wc -l src/*.rs"), [Path::new("/proj/app/src")]);
+    assert_eq!(reads("sort < names.txt"), [Path::new("/proj/app/names.txt")]);
     assert_eq!(reads("cat ~/notes"), [Path::new("/home/kim/notes")]);
     assert!(reads("echo a/b; git diff src/x").is_empty(), "git follows no links, echo reads nothing");
 }

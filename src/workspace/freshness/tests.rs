@@ -30,7 +30,7 @@ proptest! {
         let now = edited(&lines, b, theirs);
         let planned = change(&PLACE, &lines.concat(), &edited(&lines, a, ours).concat());
         let got = rebase(&planned, &Text::new_utf8(now.concat()));
-        if a.abs_diff(b) <= CONTEXT - 1 {
+        if a.abs_diff(b) < CONTEXT {
             prop_assert!(got.is_none());
         }
         if a.abs_diff(b) > CONTEXT + 1 {

@@ -206,7 +206,7 @@ async fn old_results_go_first_and_between_the_calls_of_a_turn() {
     let replies = args.iter().enumerate().map(|(n, a)| calls(&[(&*format!("c{n}"), "read", a.as_str())]));
     let stage = stage(Some(40_000), replies.chain([text("done")]).collect());
     for n in 0..8 {
-        stage.fake.file(&format!("f{n}.txt"), &format!("{}\n", words(40)).repeat(40));
+        stage.fake.file(&format!("f{n}.txt"), format!("{}\n", words(40)).repeat(40));
     }
     let editor = FakeEditor::default();
     assert_eq!(stage.turn(&editor, "read them").await.unwrap(), Stop::EndTurn);

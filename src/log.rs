@@ -5,7 +5,7 @@
 use crate::{clock::Millis, id::*};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 /// One entry with its place in the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,6 +58,21 @@ pub enum Entry {
     Began {
         call: CallId,
         plan: Vec<Planned>,
+        /// The card as it was shown then, for a replay without a result.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        card: Option<Box<Card>>,
+    },
+    /// Files that a call changed, for undo; right before its `Result`.
+    Touched {
+        call: CallId,
+        files: Vec<Touched>,
+    },
+    /// A card of ours, for what the person asked for and no model called (`/undo`). Never shown to the model.
+    Action {
+        call: CallId,
+        name: String,
+        outcome: Outcome,
+        card: Card,
     },
     /// How a call ended: exactly one per call (I10).
     Result {
@@ -111,8 +126,12 @@ pub enum Entry {
         usage: Usage,
         #[serde(default)]
         detail: Option<String>,
+        /// How often each tool was called.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        tools: BTreeMap<String, u32>,
     },
-    /// A permission that was asked and how it was answered, for the audit.
+    /// A permission that was asked and how it was answered, for the audit: the id of the option, `allow_some` where only
+    /// some hunks were accepted, `cancelled`, `withdrawn` (the turn was cancelled meanwhile) or `failed`.
     Asked {
         call: CallId,
         answer: String,
@@ -127,6 +146,8 @@ pub enum PromptState {
     Sent,
     /// Cancelled while it was queued, or a command that we answer: shown at load, never sent to a model.
     Withdrawn,
+    /// A command that was answered here (`/help`): shown at load, never sent to a model.
+    Local,
 }
 
 /// A part of a prompt, or of what a tool gives back.
@@ -222,6 +243,34 @@ pub enum Planned {
     },
     Reach {
         host: String,
+    },
+}
+
+/// A file that a call changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Touched {
+    /// Absolute.
+    pub path: PathBuf,
+    pub before: FileState,
+    pub after: FileState,
+    /// Unix permissions before, where there was a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u32>,
+}
+
+/// What was in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileState {
+    Absent,
+    /// It was there, and was not read: too large, or by its name a secret.
+    Unknown,
+    /// `bytes`: SHA-256 in hexadecimal, the id of the snapshot where one was kept. `text`: that of the text, decoded,
+    /// without byte-order mark, with LF, where it is another.
+    Content {
+        bytes: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
     },
 }
 

@@ -6,11 +6,12 @@ use crate::{
         journal::Journal,
         port::{Editor, Update},
         session::Session,
+        undo::{self, Goal, Target, Undo},
     },
     id::MessageId,
     log::{Entry, Mode, Part, PromptState, Usage},
 };
-use hermes_protocol::{Call, Peer, acp};
+use hermes_protocol::{Call, Peer, acp, acp::Error};
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +33,16 @@ const COMMANDS: &[Command] = &[
         hint: Some("ask | accept-edits | plan | full"),
     },
     Command { name: "model", description: "Show or change the model", hint: Some("provider/model") },
+    Command {
+        name: "undo",
+        description: "Take back the last prompt: its changes of files and what was said",
+        hint: Some("keep-files: only what was said"),
+    },
+    Command {
+        name: "rewind",
+        description: "Go back to before an earlier prompt; alone: list them",
+        hint: Some("number or message id, then keep-files"),
+    },
     Command {
         name: "plan",
         description: "Plan a task without changing anything",
@@ -89,43 +100,58 @@ fn parse(parts: &[Part]) -> Option<(&str, &str)> {
     COMMANDS.iter().any(|c| c.name == name).then_some((name, rest.trim()))
 }
 
-/// Runs a command that needs no model: what it says. `None`: the prompt goes to the model.
-pub fn run(session: &Session, parts: &[Part]) -> Option<String> {
-    let (name, rest) = parse(parts)?;
-    match name {
-        "help" => Some(help()),
-        "mode" => Some(mode(session, rest)),
-        "model" => Some(model(session, rest)),
-        _ => None,
-    }
+/// What a command works on.
+pub struct At<'a> {
+    pub session: &'a Arc<Session>,
+    pub editor: &'a AcpEditor,
+    pub journal: &'a mut Journal,
+    pub cancel: &'a CancellationToken,
 }
 
-/// Keeps the command and what it said, for a load, and shows it.
-pub async fn answer(
-    session: &Session,
-    journal: &mut Journal,
-    editor: &AcpEditor,
-    parts: Vec<Part>,
-    text: String,
-) {
-    let changes = parse(&parts).is_some_and(|(_, rest)| !rest.is_empty());
-    say(session, journal, editor, vec![typed(parts)], text).await;
-    if changes {
+/// Runs a command that needs no model. `None`: the prompt goes to the model.
+pub async fn run(at: At<'_>, parts: &[Part]) -> Option<Result<acp::PromptResponse, Error>> {
+    let (name, rest) = parse(parts)?;
+    let At { session, editor, journal, cancel } = at;
+    let mut kept = Vec::new();
+    let text = match name {
+        "undo" | "rewind" => match target(name, rest) {
+            Ok(Some((target, keep_files))) => {
+                let undo = Undo { session, journal, editor, cancel, keep_files };
+                let undone = undo.run(&target).await;
+                kept = undone.entries;
+                undone.text
+            }
+            Ok(None) => prompts(&undo::goals(journal.entries())),
+            Err(text) => text,
+        },
+        "help" => help(),
+        "mode" => mode(session, rest),
+        "model" => model(session, rest),
+        _ => return None,
+    };
+    // The prompt stands in front of what it led to, as it does on the screen.
+    kept.insert(0, typed(parts.to_vec()));
+    say(session, journal, editor, kept, text).await;
+    if matches!(name, "mode" | "model") && !rest.is_empty() {
         editor.update(&session.id, Update::Settings).await;
     }
 }
 
 /// A command as it was typed: shown at load, never sent to a model.
 fn typed(parts: Vec<Part>) -> Entry {
-    Entry::User { id: MessageId::new(), parts, state: PromptState::Withdrawn, volatile: None }
+    Entry::User { id: MessageId::new(), parts, state: PromptState::Local, volatile: None }
 }
 
 async fn say(session: &Session, journal: &mut Journal, editor: &AcpEditor, first: Vec<Entry>, text: String) {
     let id = MessageId::new();
-    let mut kept = first;
+    let (mut kept, mut text) = (first, text);
+    let rewinds = kept.iter().any(|e| matches!(e, Entry::Rewind { .. }));
     kept.push(Entry::Said { id: id.clone(), text: text.clone() });
     if let Err(e) = journal.append(kept).await {
         tracing::warn!("a command was not kept: {e}");
+        if rewinds {
+            text = format!("The files are restored, but the conversation could not be taken back: {e}");
+        }
     }
     editor.update(&session.id, Update::Text { id, text }).await;
 }
@@ -154,6 +180,38 @@ pub async fn compact(
     let cancelled = outcome == Outcome::Cancelled || cancel.is_cancelled();
     let stop = if cancelled { acp::StopReason::Cancelled } else { acp::StopReason::EndTurn };
     Ok(acp::PromptResponse::new(stop))
+}
+
+/// How far `/undo` and `/rewind` go, and whether the files stay. `None`: the prompts are to be listed.
+fn target(name: &str, rest: &str) -> Result<Option<(Target, bool)>, String> {
+    let mut words: Vec<&str> = rest.split_whitespace().collect();
+    let keep_files = words.iter().any(|w| *w == "keep-files");
+    words.retain(|w| *w != "keep-files");
+    match (name, words.as_slice()) {
+        ("undo", []) => Ok(Some((Target::Last(1), keep_files))),
+        ("rewind", []) => Ok(None),
+        ("rewind", [one]) => Ok(Some(match one.parse() {
+            Ok(n) => (Target::Last(n), keep_files),
+            Err(_) => (Target::Message((*one).into()), keep_files),
+        })),
+        _ => Err(format!(
+            "`/{name}` takes {}.",
+            match name {
+                "undo" => "nothing, or `keep-files`",
+                _ => "a number or the id of a prompt, then perhaps `keep-files`",
+            }
+        )),
+    }
+}
+
+/// The prompts that `/rewind` can go back to.
+fn prompts(goals: &[Goal]) -> String {
+    if goals.is_empty() {
+        return "There is no prompt to go back to.".into();
+    }
+    let lines = goals.iter().take(50).enumerate();
+    let lines = lines.map(|(i, g)| format!("{}. {} (`{}`)\n", i + 1, g.title, g.id)).collect::<String>();
+    format!("Prompts, the newest first; `/rewind N` goes back to before it:\n{lines}")
 }
 
 fn help() -> String {
@@ -221,4 +279,20 @@ pub fn meaning(parts: &[Part]) -> Option<String> {
         _ => return None,
     };
     Some(format!("[`/{name}` means]\n{text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_far_back() {
+        let last = |n, keep| Ok(Some((Target::Last(n), keep)));
+        assert_eq!(target("undo", ""), last(1, false));
+        assert_eq!(target("undo", "keep-files"), last(1, true));
+        assert_eq!(target("rewind", ""), Ok(None));
+        assert_eq!(target("rewind", "3 keep-files"), last(3, true));
+        assert_eq!(target("rewind", "m_1"), Ok(Some((Target::Message("m_1".into()), false))));
+        assert!(target("undo", "3").is_err() && target("rewind", "1 2").is_err());
+    }
 }

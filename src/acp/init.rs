@@ -28,6 +28,8 @@ fn capabilities() -> acp::AgentCapabilities {
         .resume(acp::SessionResumeCapabilities::new())
         .close(acp::SessionCloseCapabilities::new())
         .delete(acp::SessionDeleteCapabilities::new())
+        .fork(acp::SessionForkCapabilities::new())
+        .title(acp::SessionTitleCapabilities::new())
         .additional_directories(acp::SessionAdditionalDirectoriesCapabilities::new())
         .system_prompt(acp::SessionSystemPromptCapabilities::new().mode(mode));
     acp::AgentCapabilities::new()

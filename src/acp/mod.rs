@@ -4,6 +4,7 @@ mod auth;
 mod commands;
 mod config;
 mod editor;
+mod fork;
 mod from_acp;
 mod init;
 mod prompt;
@@ -77,6 +78,10 @@ fn routes(app: Arc<App>) -> Result<Routes<App>, RegisterMethodError> {
         )?
         .request(names.session_delete, |app: Arc<App>, p, call| async move {
             session::delete(&app, p, call).await
+        })?
+        .request(names.session_fork, |app: Arc<App>, p, call| async move { fork::fork(&app, p, call).await })?
+        .request(names.session_set_title, |app: Arc<App>, p, call| async move {
+            fork::set_title(&app, p, call).await
         })?
         .request(names.session_prompt, |app: Arc<App>, p, call| async move {
             prompt::prompt(&app, p, call).await

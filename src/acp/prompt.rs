@@ -47,9 +47,10 @@ pub async fn prompt(
     if let Some(focus) = commands::compaction(&parts) {
         return commands::compact(&session, &mut journal, &editor, &admitted.cancel, parts, &focus).await;
     }
-    if let Some(text) = commands::run(&session, &parts) {
-        commands::answer(&session, &mut journal, &editor, parts, text).await;
-        return Ok(acp::PromptResponse::new(acp::StopReason::EndTurn));
+    let cancel = &admitted.cancel;
+    let at = commands::At { session: &session, editor: &editor, journal: &mut journal, cancel };
+    if let Some(done) = commands::run(at, &parts).await {
+        return done;
     }
     commands::repeat(&session, &call).await;
     let meaning = commands::meaning(&parts);

@@ -200,7 +200,7 @@ pub async fn delete(
 }
 
 /// The folders of a session: absolute and existing.
-fn folders(cwd: PathBuf, additional: Vec<PathBuf>) -> Result<Folders, acp::Error> {
+pub fn folders(cwd: PathBuf, additional: Vec<PathBuf>) -> Result<Folders, acp::Error> {
     check_folder("cwd", &cwd)?;
     for (i, folder) in additional.iter().enumerate() {
         check_folder(&format!("additionalDirectories[{i}]"), folder)?;
@@ -219,11 +219,11 @@ fn check_folder(field: &str, path: &Path) -> Result<(), acp::Error> {
     }
 }
 
-fn instructions(prompt: Option<acp::SystemPrompt>) -> Result<Vec<Instruction>, acp::Error> {
+pub fn instructions(prompt: Option<acp::SystemPrompt>) -> Result<Vec<Instruction>, acp::Error> {
     prompt.map(from_acp::system_prompt).transpose().map(|p| p.into_iter().collect())
 }
 
-fn opening(folders: Folders, instructions: Vec<Instruction>, call: &Call) -> Opening {
+pub fn opening(folders: Folders, instructions: Vec<Instruction>, call: &Call) -> Opening {
     let peer = call.peer.clone();
     let buffers = Box::new(move |id: &SessionId| {
         Arc::new(editor::AcpBuffers::new(peer, id.clone())) as Arc<dyn crate::workspace::Buffers>
@@ -243,7 +243,7 @@ fn names(servers: &[acp::McpServer]) -> Vec<String> {
 }
 
 /// -32603 with what to do.
-fn failed(error: OpenError) -> acp::Error {
+pub fn failed(error: OpenError) -> acp::Error {
     let mut out = acp::Error::internal_error();
     out.message = error.to_string();
     out.data(serde_json::json!({"kind": "session"}))

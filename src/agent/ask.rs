@@ -7,7 +7,7 @@ use super::{
 use crate::{
     effects::Effects,
     id::CallId,
-    log::Card,
+    log::{Card, Entry},
     permit::{Decision, Grant, Scope, decide},
 };
 use serde_json::Value;
@@ -32,8 +32,9 @@ pub struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    /// Decides; asks where it must. The mode is read now, so a change in mid-turn counts.
-    pub async fn permit(&self, effects: Effects) -> Permitted {
+    /// Decides; asks where it must. The mode is read now, so a change in mid-turn counts. `asked`: what the audit keeps
+    /// of a question, also where this future is dropped while it is open.
+    pub async fn permit(&self, effects: Effects, asked: &mut Option<Entry>) -> Permitted {
         let (why, remember) = match decide(self.session.settings().mode, &self.session.grants(), &effects) {
             Decision::Allow => return Permitted::Yes { effects: effects.into(), note: None },
             Decision::Deny(why) => return Permitted::No(why),
@@ -49,7 +50,21 @@ impl Ask<'_> {
             options: options(remember.as_deref()),
             hunks,
         };
-        match self.editor.ask(&self.session.id, question).await {
+        let mut note = |answer: &str| {
+            *asked = Some(Entry::Asked { call: self.call.clone(), answer: answer.into() });
+        };
+        note("withdrawn");
+        let answer = self.editor.ask(&self.session.id, question).await;
+        note(match &answer {
+            Answer::Gone => "cancelled",
+            Answer::Failed(_) => "failed",
+            Answer::No { .. } => "reject_once",
+            Answer::Yes { hunks: Some(_), .. } => "allow_some",
+            Answer::Yes { scope: Scope::Once, .. } => "allow_once",
+            Answer::Yes { scope: Scope::Session, .. } => "allow_session",
+            Answer::Yes { scope: Scope::Project, .. } => "allow_project",
+        });
+        match answer {
             Answer::Gone => Permitted::Gone,
             Answer::Failed(why) => {
                 Permitted::No(format!("the question could not be asked, so it was not done: {why}"))

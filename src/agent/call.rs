@@ -4,6 +4,7 @@ use super::{
     journal::{Journal, KeepError},
     live::Live,
     port::{CallChanged, CallOpened, CallStatus, Editor, Update},
+    record::Recorded,
     repeat::{self, Repeats},
     reply::Made,
     session::Session,
@@ -32,6 +33,8 @@ pub struct Open {
     prepared: Result<Box<dyn Prepared>, ToolError>,
     note: Option<String>,
     shared: bool,
+    /// The question about it, for the audit.
+    asked: Option<Entry>,
 }
 
 /// A call that has ended.
@@ -49,11 +52,12 @@ struct End {
     outcome: Outcome,
     output: Output,
     gone: bool,
+    touched: Vec<Touched>,
 }
 
 impl End {
     fn told(outcome: Outcome, text: impl Into<String>) -> Self {
-        End { outcome, output: Output::text(text), gone: false }
+        End { outcome, output: Output::text(text), gone: false, touched: vec![] }
     }
 }
 
@@ -71,39 +75,33 @@ pub fn open(session: &Session, made: Made, verdict: repeat::Verdict, cut: bool) 
         (_, Some(problem)) => Err(ToolError::BadArguments(problem)),
         (Some(tool), None) => tool.prepare(raw_input.clone()),
     };
-    let kind = tool.map_or(ToolKind::Other, |t| t.kind());
-    let card = card_of(session, &call, kind, &prepared);
-    let shared = prepared.is_err() || matches!(kind, ToolKind::Read | ToolKind::Search);
+    let card = first_card(session, &call.name, &prepared);
+    let shared = prepared.is_err() || matches!(card.kind, ToolKind::Read | ToolKind::Search);
     let note = match verdict {
         repeat::Verdict::Note(n) | repeat::Verdict::Stop(n) => Some(repeat::note(n)),
         repeat::Verdict::Fine => None,
     };
-    Open { call, card, raw_input, prepared, note, shared }
+    Open { call, card, raw_input, prepared, note, shared, asked: None }
 }
 
-fn card_of(
-    session: &Session,
-    call: &Call,
-    kind: ToolKind,
-    prepared: &Result<Box<dyn Prepared>, ToolError>,
-) -> Card {
+/// The card as it is first shown.
+fn first_card(session: &Session, name: &str, prepared: &Result<Box<dyn Prepared>, ToolError>) -> Card {
     let ws: &dyn crate::workspace::Reader = &*session.workspace;
     let (title, locations) = match prepared {
         Ok(p) => (p.title(ws), p.locations(ws)),
-        Err(_) => (format!("{} (not run)", call.name), vec![]),
+        Err(_) => (format!("{name} (not run)"), vec![]),
     };
+    let kind = tools::nearest(name, &session.tools).map_or(ToolKind::Other, |t| t.kind());
     Card { title: one_line(&title), kind, locations, shown: vec![] }
 }
 
-/// The card that a call began with.
-pub(super) fn card(session: &Session, call: &Call) -> Card {
-    let tool = tools::nearest(&call.name, &session.tools);
-    let args = serde_json::from_str(&call.args).unwrap_or_default();
-    let prepared = match tool {
-        Some(tool) => tool.prepare(args),
-        None => Err(tools::unknown(&call.name, &session.tools)),
+/// The card of a call that was never run, as it was shown when it came.
+pub fn unrun_card(session: &Session, call: &Call) -> Card {
+    let prepared = match (tools::nearest(&call.name, &session.tools), serde_json::from_str(&call.args)) {
+        (Some(tool), Ok(args)) => tool.prepare(args),
+        _ => Err(ToolError::Cancelled),
     };
-    card_of(session, call, tool.map_or(ToolKind::Other, |t| t.kind()), &prepared)
+    first_card(session, &call.name, &prepared)
 }
 
 /// One line of at most 200 characters, never empty.
@@ -180,7 +178,7 @@ impl<'t> Caller<'t> {
     pub async fn skip_all(&self, segment: Vec<Open>) -> Vec<Closed> {
         let mut closed = Vec::with_capacity(segment.len());
         for open in segment {
-            closed.push(self.close(open, End::told(Outcome::Cancelled, CANCELLED), vec![]).await);
+            closed.push(self.close(open, End::told(Outcome::Cancelled, CANCELLED)).await);
         }
         closed
     }
@@ -195,7 +193,7 @@ impl<'t> Caller<'t> {
             ),
             Ok((prepared, effects)) => self.effect(&open, prepared, effects).await,
         };
-        self.close(open, end, vec![]).await
+        self.close(open, end).await
     }
 
     /// Anything else: its plan, question and effect are one step, and `Began` is durable before the effect.
@@ -216,12 +214,14 @@ impl<'t> Caller<'t> {
             Ok((prepared, effects)) => {
                 let began = planned(&effects);
                 if !began.is_empty() {
-                    journal.append(vec![Entry::Began { call: open.call.id.clone(), plan: began }]).await?;
+                    let card = Some(Box::new(open.card.clone()));
+                    let began = Entry::Began { call: open.call.id.clone(), plan: began, card };
+                    journal.append(open.asked.take().into_iter().chain([began]).collect()).await?;
                 }
                 self.effect(&open, prepared, effects).await
             }
         };
-        Ok(self.close(open, end, vec![]).await)
+        Ok(self.close(open, end).await)
     }
 
     /// Plans the call, asks where the policy says so, and shows it as running.
@@ -245,14 +245,10 @@ impl<'t> Caller<'t> {
             self.preview(open, &effects).await;
             let permitted = {
                 let _one_at_a_time = self.asking.lock().await;
-                let question = ask::Ask {
-                    session: self.session,
-                    editor: self.editor,
-                    call: &open.call.id,
-                    card: &open.card,
-                    raw_input: &open.raw_input,
-                };
-                question.permit(effects).await
+                let Open { call, card, raw_input, asked, .. } = &mut *open;
+                let question =
+                    ask::Ask { session: self.session, editor: self.editor, call: &call.id, card, raw_input };
+                question.permit(effects, asked).await
             };
             match permitted {
                 Permitted::Yes { effects, note } => Ok((*effects, note)),
@@ -302,7 +298,8 @@ impl<'t> Caller<'t> {
             (None, true) => None,
         };
         let permitted = effects.clone();
-        let narrowed = Narrowed::new(&*self.session.workspace, &permitted);
+        let recorded = Recorded::new(self.session);
+        let narrowed = Narrowed::new(&recorded, &permitted);
         let cx = Cx {
             call: &ident,
             workspace: &narrowed,
@@ -323,13 +320,15 @@ impl<'t> Caller<'t> {
                 }),
             },
         };
+        let touched = recorded.take();
+        let outcome = match &result {
+            Ok(output) if self.cancel.is_cancelled() && output.failed => Outcome::Cancelled,
+            Ok(output) if output.failed => Outcome::Failed,
+            _ => Outcome::Ok,
+        };
         match result {
-            Ok(output) if self.cancel.is_cancelled() && output.failed => {
-                End { outcome: Outcome::Cancelled, output, gone: false }
-            }
-            Ok(output) if output.failed => End { outcome: Outcome::Failed, output, gone: false },
-            Ok(output) => End { outcome: Outcome::Ok, output, gone: false },
-            Err(e) => failure(e),
+            Ok(output) => End { outcome, output, gone: false, touched },
+            Err(e) => End { touched, ..failure(e) },
         }
     }
 
@@ -338,7 +337,11 @@ impl<'t> Caller<'t> {
         self.session.models.provider(model.as_deref()).is_ok_and(|p| p.info().images)
     }
 
-    async fn close(&self, open: Open, end: End, mut entries: Vec<Entry>) -> Closed {
+    async fn close(&self, open: Open, end: End) -> Closed {
+        let mut entries: Vec<Entry> = open.asked.into_iter().collect();
+        if !end.touched.is_empty() {
+            entries.push(Entry::Touched { call: open.call.id.clone(), files: end.touched });
+        }
         let mut card = open.card;
         let output = end.output;
         let told = match end.outcome {

@@ -250,7 +250,7 @@ mod tests {
         let entries = log(vec![
             said("go"),
             reply(vec![call("a"), call("b")], false),
-            Entry::Began { call: "a".into(), plan: vec![] },
+            Entry::Began { call: "a".into(), plan: vec![], card: None },
             result("b", "B"),
             result("a", "A"),
         ]);

@@ -17,6 +17,10 @@ pub trait Keep: Send + Sync {
     fn draft(&self, session: &SessionId, id: &MessageId, text: &str, thinking: &str);
     /// Remembers a permission for the session's project.
     async fn grant(&self, session: &SessionId, grant: Grant) -> Result<(), KeepError>;
+    /// Keeps contents of files for undo, found again by the SHA-256 of their bytes. Durable when it returns.
+    async fn snapshot(&self, session: &SessionId, contents: Vec<Vec<u8>>) -> Result<(), KeepError>;
+    /// A content that was kept; `None`: it never was, or was dropped for newer ones.
+    async fn content(&self, sha256: &str) -> Option<Vec<u8>>;
     /// The session's title, once there is one. Never waits.
     fn title(&self, session: &SessionId, title: &str);
     /// What is chosen for the session now. Never waits.

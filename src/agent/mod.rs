@@ -9,6 +9,7 @@ pub mod port;
 pub mod session;
 pub mod slot;
 pub mod turn;
+pub mod undo;
 pub mod view;
 
 mod ask;
@@ -18,6 +19,7 @@ mod hunks;
 mod live;
 mod preview;
 pub mod prompt;
+mod record;
 mod recover;
 mod repeat;
 mod reply;

@@ -76,8 +76,12 @@ pub struct Session {
     prompted: std::sync::atomic::AtomicBool,
     /// Names of the MCP servers that the client asked for and that were not started.
     unserved: Mutex<Vec<String>>,
+    /// It has a title, which its first prompt does not replace.
+    titled: std::sync::atomic::AtomicBool,
     /// The grants of the project, until they are read.
     project: Mutex<Option<Reply<Vec<Grant>>>>,
+    /// What was read of the roots before commands.
+    pub(super) census: Mutex<crate::workspace::census::Memory>,
     /// The conversation. Only who holds the turnstile of the session's slot locks it, so it never waits.
     journal: tokio::sync::Mutex<Journal>,
 }
@@ -107,6 +111,7 @@ pub struct Parts {
     pub journal: Journal,
     pub lock: Option<SessionLock>,
     pub held: Option<String>,
+    pub titled: bool,
 }
 
 impl Session {
@@ -127,7 +132,9 @@ impl Session {
             held: parts.held,
             prompted: false.into(),
             unserved: Mutex::default(),
+            titled: parts.titled.into(),
             project: Mutex::default(),
+            census: Mutex::default(),
             journal: tokio::sync::Mutex::new(parts.journal),
         }
     }
@@ -165,6 +172,15 @@ impl Session {
 
     pub(super) fn take_unserved(&self) -> Vec<String> {
         std::mem::take(&mut *self.unserved.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// It has a title from now on.
+    pub fn entitle(&self) {
+        self.titled.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    pub(super) fn is_titled(&self) -> bool {
+        self.titled.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// The project's remembered permissions, being read while the session opens.
@@ -205,6 +221,22 @@ impl Session {
     }
 }
 
+/// The longest title, in characters.
+const TITLE: usize = 200;
+
+/// A title as it is kept: one line, without control characters. `None`: nothing of it can be seen.
+pub fn one_line_title(text: &str) -> Option<String> {
+    let unseen =
+        |c: char| c.is_whitespace() || c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{feff}');
+    let words: Vec<&str> = text.split(unseen).filter(|w| !w.is_empty()).collect();
+    let line = words.join(" ");
+    let short = match line.char_indices().nth(TITLE - 1) {
+        Some((at, last)) if at + last.len_utf8() < line.len() => format!("{}…", line[..at].trim_end()),
+        _ => line,
+    };
+    (!short.is_empty()).then_some(short)
+}
+
 #[cfg(test)]
 mod tests {
     use crate::{
@@ -226,5 +258,20 @@ mod tests {
         assert!(store.lock(&session.id).is_err());
         slot.put(None);
         assert!(store.lock(&session.id).is_ok());
+    }
+
+    #[test]
+    fn a_title_is_one_visible_line() {
+        for (given, kept) in [
+            ("  Fix\n the\tbug ", Some("Fix the bug")),
+            ("", None),
+            (" \u{200b}\u{7}\n", None),
+            ("🙂", Some("🙂")),
+        ] {
+            assert_eq!(one_line_title(given).as_deref(), kept, "{given:?}");
+        }
+        let long = one_line_title(&"é".repeat(300)).unwrap();
+        assert!(long.chars().count() == TITLE && long.ends_with('…'));
+        assert_eq!(one_line_title(&"é".repeat(TITLE)).unwrap().chars().count(), TITLE);
     }
 }

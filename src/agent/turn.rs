@@ -18,7 +18,10 @@ use crate::{
         retry::{Budget, Retrying},
     },
 };
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 use tokio_util::sync::CancellationToken;
 
 /// How a turn ended well. What ended badly is a [`TurnError`].
@@ -73,6 +76,8 @@ pub struct Turn<'s> {
     usage: Usage,
     calls: u32,
     tally: Tally,
+    /// How often each tool was called.
+    tools: BTreeMap<String, u32>,
 }
 
 const NUDGE_EMPTY: &str =
@@ -104,6 +109,7 @@ impl<'s> Turn<'s> {
             usage: Usage::default(),
             calls: 0,
             tally: Tally::default(),
+            tools: BTreeMap::new(),
         }
     }
 
@@ -122,7 +128,13 @@ impl<'s> Turn<'s> {
         if let Some(text) = &detail {
             self.notice(Severity::Error, "The turn failed", text).await?;
         }
-        let ended = Entry::Ended { stop: stop.into(), requests: self.requests, usage: self.usage, detail };
+        let ended = Entry::Ended {
+            stop: stop.into(),
+            requests: self.requests,
+            usage: self.usage,
+            detail,
+            tools: std::mem::take(&mut self.tools),
+        };
         match self.journal.append(vec![ended]).await {
             Err(e) if !matches!(result, Ok(Stop::Cancelled)) => Err(e.into()),
             _ => result,
@@ -132,7 +144,7 @@ impl<'s> Turn<'s> {
     async fn start(&mut self, prompt: Prompt) -> Result<(), TurnError> {
         self.session.settle_grants().await;
         let sent = |s: &Stored| matches!(s.entry, Entry::User { state: PromptState::Sent, .. });
-        let first = !self.journal.entries().iter().any(sent);
+        let first = !self.session.is_titled() && !self.journal.entries().iter().any(sent);
         let title = first.then(|| prompt::title(&prompt.parts)).flatten();
         let mut entries = Vec::new();
         if let Some(frame) = prompt::frame(self.session, self.journal.entries()) {
@@ -151,6 +163,7 @@ impl<'s> Turn<'s> {
             self.notice(Severity::Warning, "MCP servers are not started", &text).await?;
         }
         if let Some(title) = title {
+            self.session.entitle();
             self.journal.keep().title(&self.session.id, &title);
             self.update(Update::Title(title)).await;
         }
@@ -319,6 +332,7 @@ impl<'s> Turn<'s> {
         let mut stop = None;
         for (i, made) in calls.into_iter().enumerate() {
             self.calls += 1;
+            *self.tools.entry(made.call.name.clone()).or_default() += 1;
             let verdict = self.repeats.count(&made.call.name, &made.call.args);
             if let repeat::Verdict::Stop(n) = verdict {
                 stop = Some((made.call.name.clone(), n));

@@ -166,6 +166,14 @@ impl Cx<'_> {
         Ok(id)
     }
 
+    pub(super) fn put_snapshots(&self, session: &SessionId, contents: &[Vec<u8>]) -> Result<(), StoreError> {
+        let key = self.key(session)?;
+        for bytes in contents.iter().filter(|b| b.len() as u64 <= SNAPSHOT_LIMIT) {
+            self.keep(key, true, bytes)?;
+        }
+        self.drop_old_snapshots(key, SNAPSHOTS_LIMIT)
+    }
+
     pub(super) fn drop_old_snapshots(&self, key: i64, limit: u64) -> Result<(), StoreError> {
         let all = self.all(
             "SELECT u.blob, b.size FROM blob_use u JOIN blob b ON b.id = u.blob

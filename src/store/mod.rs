@@ -159,6 +159,11 @@ impl Store {
         self.writing(move |cx| cx.put_snapshot(&id, &bytes))
     }
 
+    /// Keeps snapshots of many files, as [`Store::put_blob`] does. One above [`SNAPSHOT_LIMIT`] is left out.
+    pub fn put_blobs(&self, id: SessionId, contents: Vec<Vec<u8>>) -> Reply<()> {
+        self.writing(move |cx| cx.put_snapshots(&id, &contents))
+    }
+
     /// The bytes of a blob; `None` where it was dropped or is damaged.
     pub fn get_blob(&self, blob: BlobId) -> Reply<Option<Vec<u8>>> {
         self.reading(move |cx| cx.blob(blob))

@@ -35,6 +35,8 @@ pub(crate) struct Fake {
     /// Applied to what is written, as a formatter on save would.
     pub(crate) formatter: Mutex<Option<Formatter>>,
     pub(crate) cwd: Mutex<Option<PathBuf>>,
+    /// What a command does to the folder.
+    pub(crate) on_run: Mutex<Option<fn(&Path)>>,
 }
 
 impl Fake {
@@ -51,6 +53,7 @@ impl Fake {
             ran: Mutex::default(),
             formatter: Mutex::default(),
             cwd: Mutex::default(),
+            on_run: Mutex::default(),
         }
     }
     pub(crate) fn root(&self) -> &Path {
@@ -222,6 +225,8 @@ impl Workspace for Fake {
         _cancel: CancellationToken,
     ) -> Result<Ran, WsError> {
         self.ran.lock().unwrap().push(command.clone());
+        let effect = *self.on_run.lock().unwrap();
+        effect.iter().for_each(|effect| effect(self.root()));
         let ok = || Ran { exit: Exit { code: Some(0), signal: None }, sandbox: "none", ..Ran::default() };
         let ran = self.results.lock().unwrap().pop_front().unwrap_or_else(ok);
         sink.output(ran.output.as_bytes());

@@ -214,6 +214,11 @@ impl Seen {
         lock(&self.files).get(path).is_some_and(|e| e.seen.is_some())
     }
 
+    /// The files that the model saw.
+    pub fn files(&self) -> Vec<PathBuf> {
+        lock(&self.files).iter().filter(|(_, e)| e.seen.is_some()).map(|(path, _)| path.clone()).collect()
+    }
+
     pub fn dirty(&self) -> Vec<(WsPath, Text)> {
         lock(&self.files).values().filter_map(|e| e.dirty.clone()).collect()
     }

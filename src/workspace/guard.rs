@@ -34,6 +34,11 @@ pub struct Guard {
     home: Option<PathBuf>,
 }
 
+/// Whether a file's name says that it holds secrets.
+pub fn is_secret_name(path: &Path) -> bool {
+    names::secret(path)
+}
+
 impl Guard {
     /// `roots`: the cwd first, then the additional folders, absolute, as the client named them. `home` serves `~`.
     ///

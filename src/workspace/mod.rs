@@ -3,6 +3,7 @@
 //! Per file the *side rule*: where the client reads and writes, the editor's buffers are the truth for both; where it
 //! only reads, we read from it and write to disk; else the disk. See `design` in ARCHITECTURE.md and I15–I18.
 mod apply;
+pub mod census;
 mod disk;
 mod editor;
 #[cfg(test)]
@@ -105,6 +106,10 @@ pub trait Reader: Send + Sync {
     }
     /// Files whose editor text is known to differ from the disk, with that text (for `grep`, commands).
     fn dirty(&self) -> Vec<(WsPath, Text)>;
+    /// Canonical paths of the files that the model saw.
+    fn seen_files(&self) -> Vec<std::path::PathBuf> {
+        Vec::new()
+    }
     /// Records that a person, or the policy, allowed this path to be read: outside the roots, or secret-like.
     /// Until then [`Reader::read`] refuses such a file, so that no error text can tell what is in it.
     fn grant(&self, _path: &WsPath) {}

@@ -70,6 +70,9 @@ impl Reader for Narrowed<'_> {
     fn search_path(&self) -> std::ffi::OsString {
         self.inner.search_path()
     }
+    fn seen_files(&self) -> Vec<PathBuf> {
+        self.inner.seen_files()
+    }
     fn dirty(&self) -> Vec<(WsPath, Text)> {
         self.inner.dirty()
     }

@@ -187,6 +187,10 @@ impl Reader for SessionWorkspace {
         self.seen.dirty()
     }
 
+    fn seen_files(&self) -> Vec<PathBuf> {
+        self.seen.files()
+    }
+
     fn grant(&self, path: &WsPath) {
         lock(&self.granted).insert(path.real().to_path_buf());
     }

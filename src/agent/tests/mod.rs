@@ -1,8 +1,10 @@
 //! Turns in memory: the real turn, calls, gate and projections over a scripted model, a fake editor and a fake workspace.
 mod cancel;
 mod compact;
+mod history;
 mod random;
 mod turns;
+mod undo;
 
 use super::{
     journal::{Journal, Keep, KeepError},
@@ -45,6 +47,7 @@ pub(super) struct Memory {
     pub entries: Mutex<Vec<Stored>>,
     pub grants: Mutex<Vec<Grant>>,
     pub full: std::sync::atomic::AtomicBool,
+    pub contents: Mutex<Vec<Vec<u8>>>,
 }
 #[async_trait]
 impl Keep for Memory {
@@ -59,6 +62,14 @@ impl Keep for Memory {
     async fn grant(&self, _: &SessionId, grant: Grant) -> Result<(), KeepError> {
         self.grants.lock().unwrap().push(grant);
         Ok(())
+    }
+    async fn snapshot(&self, _: &SessionId, contents: Vec<Vec<u8>>) -> Result<(), KeepError> {
+        self.contents.lock().unwrap().extend(contents);
+        Ok(())
+    }
+    async fn content(&self, sha256: &str) -> Option<Vec<u8>> {
+        let contents = self.contents.lock().unwrap();
+        contents.iter().find(|c| crate::workspace::census::Content::of(c).bytes == sha256).cloned()
     }
     fn title(&self, _: &SessionId, _: &str) {}
     fn settings(&self, _: &SessionId, _: &Settings) {}
@@ -197,6 +208,7 @@ impl Stage {
             grants: Grants::default(),
             lock: None,
             held: None,
+            titled: false,
         });
         Stage { session, fake, model, keep, probe, cancel: CancellationToken::new() }
     }

@@ -94,7 +94,13 @@ fn prompts_and_ends_of_turns_move_a_session_to_the_front() {
     assert_eq!(front(), new);
     place.store.append(old.clone(), vec![at(0, user("a"))]).wait().unwrap();
     assert_eq!(front(), old);
-    let ended = Entry::Ended { stop: "end_turn".into(), requests: 1, usage: Usage::default(), detail: None };
+    let ended = Entry::Ended {
+        stop: "end_turn".into(),
+        requests: 1,
+        usage: Usage::default(),
+        detail: None,
+        tools: Default::default(),
+    };
     place.store.append(new.clone(), vec![at(0, assistant("b")), at(1, ended)]).wait().unwrap();
     assert_eq!(front(), new);
     place.store.touch(old.clone()).wait().unwrap();

@@ -93,6 +93,7 @@ pub(super) fn conversation(from: u64, count: u64) -> Vec<Stored> {
                     requests: 2,
                     usage: Usage::default(),
                     detail: None,
+                    tools: Default::default(),
                 },
             };
             at(seq, entry)

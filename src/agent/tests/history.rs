@@ -1,0 +1,243 @@
+//! The log beside turns: commands, forks, recovery; over the real store.
+use super::*;
+use crate::{
+    agent::{
+        context,
+        hermes::{ForkError, Hermes, OpenError, Opening, Workspaces},
+        session::Instruction,
+        slot::Slot,
+        view,
+    },
+    config::DataDirs,
+    model::{Delta, Finish, scripted::Step},
+    store::Store,
+    tools::Tools,
+    workspace::{Buffers, NoBuffers, Workspace},
+};
+use std::path::PathBuf;
+
+/// The agent as the server has it, over a store in a folder of its own and a fake workspace.
+pub(super) struct House {
+    pub dirs: DataDirs,
+    pub fake: Arc<Fake>,
+    pub model: Arc<Scripted>,
+    pub hermes: Hermes,
+    _root: tempfile::TempDir,
+}
+
+struct Fakes(Arc<Fake>);
+impl Workspaces for Fakes {
+    fn open(&self, _: &Folders, _: PathBuf, _: Arc<dyn Buffers>) -> Result<Arc<dyn Workspace>, OpenError> {
+        Ok(self.0.clone())
+    }
+    fn tools(&self) -> Tools {
+        tools::builtin()
+    }
+    fn instructions(&self, _: &Folders) -> Vec<Instruction> {
+        vec![]
+    }
+}
+
+impl House {
+    pub fn new(replies: impl IntoIterator<Item = Vec<Step>>) -> House {
+        let root = tempfile::tempdir().unwrap();
+        let dirs = DataDirs::under(root.path());
+        let (fake, model) = (Arc::new(Fake::new()), Arc::new(Scripted::new(replies)));
+        let hermes = agent(&dirs, &fake, &model);
+        House { dirs, fake, model, hermes, _root: root }
+    }
+    /// Another process on the same database.
+    pub fn other(&self) -> Hermes {
+        agent(&self.dirs, &self.fake, &self.model)
+    }
+    pub fn opening(&self) -> Opening {
+        Opening {
+            folders: Folders { cwd: self.fake.root().to_owned(), additional: vec![] },
+            instructions: vec![],
+            buffers: Box::new(|_| Arc::new(NoBuffers)),
+        }
+    }
+    pub async fn load(&self, hermes: &Hermes, id: &SessionId) -> (Arc<Session>, Vec<Update>) {
+        let slot: Arc<Slot> = hermes.slot_or_new(id);
+        let opened = hermes.open(id, &slot, self.opening()).await.unwrap();
+        (opened.session, opened.replay)
+    }
+}
+
+fn agent(dirs: &DataDirs, fake: &Arc<Fake>, model: &Arc<Scripted>) -> Hermes {
+    let models = Arc::new(One(model.clone()));
+    let store = Store::open(dirs).unwrap();
+    Hermes::new(store, models, Limits::default(), Settings::default(), Box::new(Fakes(fake.clone())))
+}
+
+pub(super) fn say(text: &str) -> Vec<Step> {
+    vec![Step::Say(Delta::Text(text.into())), Step::Say(Delta::End(Finish::Stop))]
+}
+
+pub(super) fn call(name: &str, args: &str) -> Vec<Step> {
+    let call = Delta::Call { provider_id: None, name: name.into(), args: args.into(), native: None };
+    vec![Step::Say(call), Step::Say(Delta::End(Finish::ToolCalls))]
+}
+
+pub(super) async fn prompt(session: &Session, editor: &FakeEditor, text: &str) -> Result<Stop, TurnError> {
+    let mut journal = session.journal().await;
+    let turn = Turn::new(session, &mut journal, editor, CancellationToken::new());
+    turn.run(Prompt { id: MessageId::new(), parts: vec![Part::Text { text: text.into() }], meaning: None })
+        .await
+}
+
+fn texts(replay: &[Update]) -> Vec<String> {
+    let text = |u: &Update| match u {
+        Update::User { parts, .. } => match parts.first() {
+            Some(Part::Text { text }) => Some(format!("> {text}")),
+            _ => None,
+        },
+        Update::Text { text, .. } => Some(text.clone()),
+        Update::Call(c) => Some(format!("[{}] {:?}", c.card.title, c.status)),
+        _ => None,
+    };
+    replay.iter().filter_map(text).collect()
+}
+
+/// The ids of the messages of a replay, in order.
+fn ids(replay: &[Update]) -> Vec<MessageId> {
+    let id = |u: &Update| match u {
+        Update::User { id, .. } | Update::Text { id, .. } => Some(id.clone()),
+        _ => None,
+    };
+    replay.iter().filter_map(id).collect()
+}
+
+#[tokio::test]
+async fn a_fork_has_what_was_said_and_goes_its_own_way() {
+    let house = House::new([say("one"), say("two"), say("three")]);
+    let editor = FakeEditor::default();
+    let first = house.hermes.create(house.opening()).unwrap();
+    prompt(&first, &editor, "a").await.unwrap();
+    prompt(&first, &editor, "b").await.unwrap();
+    let fork = house.hermes.fork(&first.id, None, house.opening()).await.unwrap();
+    assert_ne!(fork.id, first.id);
+    prompt(&fork, &editor, "c").await.unwrap();
+    let theirs = view::replay(first.journal().await.entries());
+    let ours = view::replay(fork.journal().await.entries());
+    assert_eq!(texts(&theirs), ["> a", "one", "> b", "two"]);
+    assert_eq!(texts(&ours), ["> a", "one", "> b", "two", "> c", "three"]);
+    assert_eq!(ids(&theirs)[..], ids(&ours)[..4], "a message is the same message");
+    // I14: what the model read before the fork is a prefix of what it reads after.
+    let requests = house.model.requests();
+    assert_eq!(requests[2].messages[..requests[1].messages.len()], requests[1].messages[..]);
+    let head = house.hermes.store.head(fork.id.clone()).await.unwrap().unwrap();
+    assert_eq!(head.title.as_deref(), Some("a (fork)"));
+    assert_eq!(head.parent.unwrap().session, first.id);
+    // And it is there in the next process.
+    let other = house.other();
+    assert_eq!(texts(&house.load(&other, &fork.id).await.1), texts(&ours));
+}
+
+#[tokio::test]
+async fn a_fork_from_a_message() {
+    let house = House::new([call("read", r#"{"path":"a.txt"}"#), say("one"), say("two")]);
+    house.fake.file("a.txt", "x\n");
+    let editor = FakeEditor::default();
+    let first = house.hermes.create(house.opening()).unwrap();
+    prompt(&first, &editor, "a").await.unwrap();
+    prompt(&first, &editor, "b").await.unwrap();
+    let entries = first.journal().await.entries().to_vec();
+    let messages: Vec<MessageId> = entries
+        .iter()
+        .filter_map(|s| match &s.entry {
+            Entry::User { id, .. } | Entry::Assistant { id, .. } => Some(id.clone()),
+            _ => None,
+        })
+        .collect();
+    let shapes = [
+        (0, vec![]),
+        (1, vec!["> a", "[Read a.txt] Completed"]),
+        (2, vec!["> a", "[Read a.txt] Completed", "one"]),
+        (3, vec!["> a", "[Read a.txt] Completed", "one"]),
+        (4, vec!["> a", "[Read a.txt] Completed", "one", "> b", "two"]),
+    ];
+    for (message, expected) in shapes {
+        let fork = house.hermes.fork(&first.id, Some(&messages[message]), house.opening()).await.unwrap();
+        let fork = view::replay(fork.journal().await.entries());
+        assert_eq!(texts(&fork), expected, "from message {message}");
+    }
+    let unknown = house.hermes.fork(&first.id, Some(&"m_x".into()), house.opening()).await;
+    assert!(matches!(unknown, Err(ForkError::Message)));
+    let unknown = house.hermes.fork(&"s_x".into(), None, house.opening()).await;
+    assert!(matches!(unknown, Err(ForkError::Open(OpenError::Unknown(_)))));
+}
+
+#[tokio::test]
+async fn a_session_that_another_process_holds_is_read_and_forked() {
+    let house = House::new([say("one"), say("two"), say("three")]);
+    let editor = FakeEditor::default();
+    let first = house.hermes.create(house.opening()).unwrap();
+    prompt(&first, &editor, "a").await.unwrap();
+    // A call that is under way there.
+    let call = Call {
+        id: "t_1".into(),
+        provider_id: "p".into(),
+        name: "write".into(),
+        args: r#"{"path":"w.txt","content":"x"}"#.into(),
+        native: None,
+    };
+    let open = Entry::Assistant {
+        id: MessageId::new(),
+        blocks: vec![Block::Call(call)],
+        interrupted: false,
+        model: String::new(),
+        usage: None,
+    };
+    first.journal().await.append(vec![open]).await.unwrap();
+    let other = house.other();
+    let (read, replay) = house.load(&other, &first.id).await;
+    assert!(!read.is_writable());
+    assert!(read.held().unwrap().contains("fork it to go on here"), "{:?}", read.held());
+    assert_eq!(texts(&replay), ["> a", "one", "[write] Failed"]);
+    let fork = other.fork(&first.id, None, house.opening()).await.unwrap();
+    assert!(fork.is_writable());
+    let forked = view::replay(fork.journal().await.entries());
+    assert_eq!(texts(&forked), ["> a", "one", "[Write w.txt] Failed"]);
+    prompt(&fork, &editor, "b").await.unwrap();
+    // When the first process is gone, a load here may write.
+    let id = first.id.clone();
+    house.hermes.close(&house.hermes.slot(&id).unwrap());
+    drop((first, read));
+    let (free, replay) = house.load(&other, &id).await;
+    assert!(free.is_writable());
+    assert_eq!(texts(&replay), ["> a", "one", "[Write w.txt] Failed"]);
+    prompt(&free, &editor, "c").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_title_that_was_set_stays() {
+    let house = House::new([say("one")]);
+    let first = house.hermes.create(house.opening()).unwrap();
+    first.entitle();
+    house.hermes.store.set_title(first.id.clone(), Some("Mine".into())).await.unwrap();
+    prompt(&first, &FakeEditor::default(), "a").await.unwrap();
+    let head = house.hermes.store.head(first.id.clone()).await.unwrap().unwrap();
+    assert_eq!(head.title.as_deref(), Some("Mine"));
+}
+
+/// A command and its answer are shown again and are nothing to the model, nor do they take the first prompt's title.
+#[tokio::test]
+async fn what_a_command_said_is_kept_for_the_person_alone() {
+    let house = House::new([say("one")]);
+    let first = house.hermes.create(house.opening()).unwrap();
+    let asked = Entry::User {
+        id: MessageId::new(),
+        parts: vec![Part::Text { text: "/help".into() }],
+        state: PromptState::Local,
+        volatile: None,
+    };
+    let said = Entry::Said { id: MessageId::new(), text: "Commands".into() };
+    first.journal().await.append(vec![asked, said]).await.unwrap();
+    prompt(&first, &FakeEditor::default(), "a").await.unwrap();
+    let entries = first.journal().await.entries().to_vec();
+    assert_eq!(texts(&view::replay(&entries)), ["> /help", "Commands", "> a", "one"]);
+    assert_eq!(context::messages(&entries).len(), 2);
+    let head = house.hermes.store.head(first.id.clone()).await.unwrap().unwrap();
+    assert_eq!(head.title.as_deref(), Some("a"));
+}

@@ -224,3 +224,33 @@ pub fn severity(severity: Severity) -> acp::NoticeSeverity {
         Severity::Error => acp::NoticeSeverity::Error,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compaction_carries_what_its_status_allows() {
+        let sent = |status, said: Option<&str>| {
+            serde_json::to_value(compaction(&"m_1".into(), status, said.map(str::to_owned))).unwrap()
+        };
+        let summary = json!([{"type": "text", "text": "S"}]);
+        for (status, said, want) in [
+            (CompactionStatus::InProgress, None, json!({"compactionId": "m_1", "status": "in_progress"})),
+            (
+                CompactionStatus::Completed,
+                Some("S"),
+                json!({"compactionId": "m_1", "status": "completed", "summary": summary}),
+            ),
+            (CompactionStatus::Completed, None, json!({"compactionId": "m_1", "status": "completed"})),
+            (
+                CompactionStatus::Failed,
+                Some("why"),
+                json!({"compactionId": "m_1", "status": "failed", "error": "why"}),
+            ),
+            (CompactionStatus::Cancelled, Some("x"), json!({"compactionId": "m_1", "status": "cancelled"})),
+        ] {
+            assert_eq!(sent(status, said), want);
+        }
+    }
+}

@@ -98,12 +98,15 @@ impl Ask<'_> {
             self.session.grant(grant);
         }
         let comment = comment.map(|c| format!("\n\n[The user says: {c}]"));
-        let Some(accepted) = accepted else { return Permitted::Yes { effects: effects.into(), note: comment } };
+        let Some(accepted) = accepted else {
+            return Permitted::Yes { effects: effects.into(), note: comment };
+        };
         match hunks::accept(effects, &accepted) {
             hunks::Accepted::All(effects) => Permitted::Yes { effects: effects.into(), note: comment },
-            hunks::Accepted::Some { effects, note } => {
-                Permitted::Yes { effects: effects.into(), note: Some(note + comment.as_deref().unwrap_or("")) }
-            }
+            hunks::Accepted::Some { effects, note } => Permitted::Yes {
+                effects: effects.into(),
+                note: Some(note + comment.as_deref().unwrap_or("")),
+            },
             hunks::Accepted::None => Permitted::No(format!(
                 "the user accepted no part of this change{}",
                 comment.as_deref().unwrap_or("")

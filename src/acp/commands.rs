@@ -11,7 +11,7 @@ use crate::{
     id::MessageId,
     log::{Entry, Mode, Part, PromptState, Usage},
 };
-use hermes_protocol::{Call, Peer, acp, acp::Error};
+use hermes_protocol::{Call, Peer, acp};
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
@@ -109,7 +109,7 @@ pub struct At<'a> {
 }
 
 /// Runs a command that needs no model. `None`: the prompt goes to the model.
-pub async fn run(at: At<'_>, parts: &[Part]) -> Option<Result<acp::PromptResponse, Error>> {
+pub async fn run(at: At<'_>, parts: &[Part]) -> Option<acp::PromptResponse> {
     let (name, rest) = parse(parts)?;
     let At { session, editor, journal, cancel } = at;
     let mut kept = Vec::new();
@@ -135,6 +135,7 @@ pub async fn run(at: At<'_>, parts: &[Part]) -> Option<Result<acp::PromptRespons
     if matches!(name, "mode" | "model") && !rest.is_empty() {
         editor.update(&session.id, Update::Settings).await;
     }
+    Some(acp::PromptResponse::new(acp::StopReason::EndTurn))
 }
 
 /// A command as it was typed: shown at load, never sent to a model.

@@ -2,7 +2,8 @@
 use super::{App, commands, config, session, unknown_session};
 use crate::{
     agent::{
-        hermes::{ForkError, OpenError},
+        fork::ForkError,
+        hermes::OpenError,
         port::{Editor, Update},
         session::one_line_title,
     },

@@ -50,7 +50,7 @@ pub async fn prompt(
     let cancel = &admitted.cancel;
     let at = commands::At { session: &session, editor: &editor, journal: &mut journal, cancel };
     if let Some(done) = commands::run(at, &parts).await {
-        return done;
+        return Ok(done);
     }
     commands::repeat(&session, &call).await;
     let meaning = commands::meaning(&parts);

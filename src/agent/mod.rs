@@ -2,6 +2,7 @@
 pub mod call;
 pub mod compact;
 pub mod context;
+pub mod fork;
 pub mod hermes;
 pub mod journal;
 pub mod line;

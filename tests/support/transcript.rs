@@ -295,7 +295,7 @@ impl Run {
                 self.profile.initialize(version)
             }
             "session/new" => json!({"cwd": cwd, "mcpServers": []}),
-            "session/load" | "session/resume" => {
+            "session/load" | "session/resume" | "session/fork" => {
                 json!({"sessionId": self.session, "cwd": cwd, "mcpServers": []})
             }
             "session/prompt" => {
@@ -311,6 +311,7 @@ impl Run {
                 json!({"sessionId": self.session, "configId": id, "value": value})
             }
             "session/cancel" | "session/close" | "session/delete" => json!({"sessionId": self.session}),
+            "session/set_title" => json!({"sessionId": self.session, "title": rest}),
             "authenticate" => json!({"methodId": rest}),
             _ => json!({}),
         };

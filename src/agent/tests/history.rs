@@ -3,7 +3,8 @@ use super::*;
 use crate::{
     agent::{
         context,
-        hermes::{ForkError, Hermes, OpenError, Opening, Workspaces},
+        fork::ForkError,
+        hermes::{Hermes, OpenError, Opening, Workspaces},
         session::Instruction,
         slot::Slot,
         view,

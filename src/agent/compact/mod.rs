@@ -149,7 +149,8 @@ impl Compaction<'_> {
         let outcome = self.run(Trigger::Asked(focus), Level::Summary).await?;
         if *self.usage != Usage::default() {
             let detail = Some("compacted on request".to_owned());
-            let ended = Entry::Ended { stop: "end_turn".into(), requests: 1, usage: *self.usage, detail };
+            let (stop, tools) = ("end_turn".into(), Default::default());
+            let ended = Entry::Ended { stop, requests: 1, usage: *self.usage, detail, tools };
             self.journal.append(vec![ended]).await?;
         }
         Ok(outcome)

@@ -239,6 +239,7 @@ pub fn one_line_title(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::{TITLE, one_line_title};
     use crate::{
         agent::{slot::Slot, tests::Stage},
         config::DataDirs,

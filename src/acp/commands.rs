@@ -247,7 +247,7 @@ fn model(session: &Session, rest: &str) -> String {
             now.map_or_else(|| "No model is configured.".to_owned(), |m| format!("The model is `{m}`."));
         return format!("{now} Known: {}.", known.join(", "));
     }
-    match config::set_model(session, rest) {
+    match config::set_model(session, "model", rest) {
         Ok(_) => format!("The model is now `{rest}`."),
         Err(e) => format!("{} Known: {}.", e.message, known.join(", ")),
     }

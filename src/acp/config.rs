@@ -98,7 +98,7 @@ pub fn set_option(
                 announce(session.clone(), call, |u| matches!(u, acp::SessionUpdate::CurrentModeUpdate(_)));
             }
         }
-        MODEL => _ = set_model(&session, &value)?,
+        MODEL => _ = set_model(&session, "value", &value)?,
         _ => return Err(unknown("configId", &[MODE, MODEL])),
     }
     Ok(acp::SetSessionConfigOptionResponse::new(options(&session)))
@@ -111,7 +111,7 @@ pub fn set_model_alias(
     call: &Call,
 ) -> Result<serde_json::Map<String, serde_json::Value>, acp::Error> {
     let session = app.live(&request.session_id)?;
-    if set_model(&session, &request.model_id)? {
+    if set_model(&session, "modelId", &request.model_id)? {
         announce(session, call, |u| matches!(u, acp::SessionUpdate::ConfigOptionUpdate(_)));
     }
     Ok(serde_json::Map::new())
@@ -125,11 +125,11 @@ pub struct SetModel {
 }
 
 /// Chooses a model by its id; whether that changed anything.
-pub fn set_model(session: &Session, value: &str) -> Result<bool, acp::Error> {
+pub fn set_model(session: &Session, field: &str, value: &str) -> Result<bool, acp::Error> {
     let known = session.models.choices().iter().any(|m| m.id == value);
     if !known && session.settings().model.as_deref() != Some(value) {
         // Lists of models are fetched lazily: one that is not in a list may exist all the same, if its provider does.
-        let _ = session.models.provider(Some(value)).map_err(|e| invalid_params("value", &e.message))?;
+        let _ = session.models.provider(Some(value)).map_err(|e| invalid_params(field, &e.message))?;
     }
     let changed = session.set(|s| s.model = Some(value.to_owned()));
     if changed {

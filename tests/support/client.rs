@@ -61,6 +61,8 @@ pub enum Fs {
     Answers,
     /// Every request is an error.
     Fails,
+    /// Knows no file (some editors serve open ones alone).
+    KnowsNone,
 }
 
 /// A frame from the agent.
@@ -344,6 +346,11 @@ impl Client {
             return Some(Err(json!({"code": -32603, "message": "the editor has a bad day"})));
         }
         let path = PathBuf::from(params["path"].as_str()?);
+        if self.fs == Fs::KnowsNone {
+            return Some(Err(
+                json!({"code": -32002, "message": "Resource not found", "data": {"uri": path}}),
+            ));
+        }
         assert!(path.is_absolute(), "{method} with the path {}", path.display());
         if method == "fs/read_text_file" {
             let text = self.buffers.get(&path).cloned().or_else(|| std::fs::read_to_string(&path).ok());

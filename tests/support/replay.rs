@@ -59,7 +59,10 @@ impl Seen {
     fn prompt(&mut self, blocks: &[Value]) {
         let mut parts = Vec::new();
         blocks.iter().for_each(|block| add(&mut parts, block.clone()));
-        self.items.push(json!({"kind": "user_message_chunk", "parts": parts}));
+        // Of nothing, nothing can be shown.
+        if !parts.is_empty() {
+            self.items.push(json!({"kind": "user_message_chunk", "parts": parts}));
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -133,10 +136,12 @@ impl Live {
         }
     }
 
-    /// A load shows all anew.
+    /// A load shows all anew, when it is its turn.
     pub fn loading(&mut self, request: usize, session: &str) {
-        self.seen.remove(session);
         self.waiting.push_back((request, session.to_owned(), None));
+        if self.waiting.iter().filter(|(_, s, _)| s == session).count() == 1 {
+            self.seen.remove(session);
+        }
     }
 
     /// The process ended: what waited gets no answer.
@@ -166,9 +171,13 @@ impl Live {
         if blocks.is_some() && matches!(frame["error"]["code"].as_i64(), Some(-32602 | -32002)) {
             seen.items.pop();
         }
-        if let Some((_, _, Some(blocks))) = self.waiting.iter().find(|(_, s, _)| *s == session) {
-            let blocks = blocks.clone();
-            seen.prompt(&blocks);
+        match self.waiting.iter().find(|(_, s, _)| *s == session) {
+            Some((_, _, Some(blocks))) => {
+                let blocks = blocks.clone();
+                seen.prompt(&blocks);
+            }
+            Some((_, _, None)) => _ = self.seen.remove(&session),
+            None => {}
         }
     }
 }

@@ -7,7 +7,8 @@
 //! env OPENAI_API_KEY=x             the agent's environment; `env -NAME` takes one out
 //! file a.txt "one\n"               a file in the session's folder
 //! buffer a.txt "two\n"             unsaved text of an open file; `buffer -a.txt` closes it
-//! fs fails                         all fs requests fail from now on; `fs answers`
+//! link a.txt $BASE/b.txt           a symbolic link
+//! fs fails                         all fs requests fail from now on; `fs answers`, `fs knows-none`
 //! model text Hello                 the model's next answer: think, text, call NAME JSON, gate NAME, reset, length,
 //!      + call read {"path":"a"}    usage IN OUT, status CODE BODY, header NAME VALUE, raw LINE
 //! start                            initialize and session/new, not shown

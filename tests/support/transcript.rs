@@ -156,7 +156,12 @@ impl Run {
             }
             "buffer" => self.buffer(rest).await,
             "fs" => {
-                self.client().await.fs = if rest == "fails" { Fs::Fails } else { Fs::Answers };
+                self.client().await.fs = match rest {
+                    "answers" => Fs::Answers,
+                    "fails" => Fs::Fails,
+                    "knows-none" => Fs::KnowsNone,
+                    other => panic!("fs {other}"),
+                };
             }
             "model" => {
                 let more: Vec<String> = block.more.iter().map(|l| self.expand(l)).collect();
@@ -173,6 +178,10 @@ impl Run {
                 self.forget();
             }
             "saw?" => self.saw(),
+            "link" => {
+                let (path, target) = rest.split_once(' ').unwrap();
+                std::os::unix::fs::symlink(self.expand(target), self.world.cwd.join(path)).unwrap();
+            }
             "disk?" => {
                 let text = self.world.read(rest).map_or("(none)".into(), |t| quote(&t));
                 self.items.push(Item::Line(format!("disk   {rest} {text}")));

@@ -1,8 +1,12 @@
 //! The half of a request that runs in arrival order: its place in the session's line, and the token a cancel finds.
 use super::App;
-use crate::agent::{
-    line::{Ticket, Turnstile},
-    slot::{Admitted, Slot},
+use crate::{
+    agent::{
+        hermes::Hermes,
+        line::{Ticket, Turnstile},
+        slot::{Admitted, Slot},
+    },
+    id::SessionId,
 };
 use hermes_protocol::{Admit, Call, acp};
 use serde::Deserialize;
@@ -20,6 +24,27 @@ impl Place {
     /// Waits until all who came before are through.
     pub async fn wait(self) -> (Arc<Slot>, Turnstile) {
         (self.slot, self.ticket.wait().await)
+    }
+}
+
+/// Keeps a request's turn until its response is queued. Released any earlier, what comes behind it in the session could
+/// send updates in front of that response (I5, I6).
+pub fn until_answered(app: &App, call: &Call, id: SessionId, turnstile: Turnstile) {
+    let stay = Stay { turnstile: Some(turnstile), hermes: app.hermes.clone(), id };
+    // Not run after an error, but dropped, and no earlier than that.
+    call.after_response(async move { drop(stay) });
+}
+
+struct Stay {
+    turnstile: Option<Turnstile>,
+    hermes: Arc<Hermes>,
+    id: SessionId,
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        drop(self.turnstile.take());
+        self.hermes.tidy(&self.id);
     }
 }
 

@@ -1,5 +1,5 @@
 //! `session/prompt` and `session/cancel`.
-use super::{App, auth, commands, from_acp, session, unknown_session};
+use super::{App, admit, auth, commands, from_acp, session, unknown_session};
 use crate::{
     agent::{
         journal::KeepError,
@@ -28,7 +28,8 @@ pub async fn prompt(
 ) -> Result<acp::PromptResponse, Error> {
     let mut admitted: Admitted = call.take().ok_or_else(|| unknown_session(&request.session_id))?;
     let ticket = admitted.ticket.take().ok_or_else(Error::internal_error)?;
-    let _turnstile = ticket.wait().await;
+    let turnstile = ticket.wait().await;
+    admit::until_answered(app, &call, (&*request.session_id.0).into(), turnstile);
     let session = admitted.slot.session().ok_or_else(|| unknown_session(&request.session_id))?;
     if let Some(why) = session.held() {
         let mut error = Error::internal_error();

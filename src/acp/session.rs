@@ -1,5 +1,9 @@
 //! `session/new`, `load`, `resume`, `list`, `close`, `delete`.
-use super::{App, admit::Place, commands, config, editor, from_acp, unknown_session};
+use super::{
+    App,
+    admit::{self, Place},
+    commands, config, editor, from_acp, unknown_session,
+};
 use crate::{
     agent::{
         hermes::{OpenError, Opened, Opening},
@@ -82,6 +86,7 @@ async fn reopen(app: &App, how: How, call: &Call) -> Result<Arc<Session>, acp::E
     let place: Place = call.take().ok_or_else(acp::Error::internal_error)?;
     let id = SessionId::from(&*how.id.0);
     let (slot, turnstile) = place.wait().await;
+    admit::until_answered(app, call, id.clone(), turnstile);
     let opened = match (how.folders, instructions(how.system_prompt)) {
         (Ok(folders), Ok(instructions)) => {
             let opening = opening(folders, instructions, call);
@@ -92,19 +97,12 @@ async fn reopen(app: &App, how: How, call: &Call) -> Result<Arc<Session>, acp::E
         }
         (Err(e), _) | (_, Err(e)) => Err(e),
     };
-    let result = match opened {
-        Ok(opened) => {
-            let session = opened.session.clone();
-            session.set_unserved(how.servers);
-            show(app, call, opened, how.replay).await;
-            commands::announce(app, &session, call);
-            Ok(session)
-        }
-        Err(e) => Err(e),
-    };
-    drop(turnstile);
-    app.hermes.tidy(&id);
-    result
+    let opened = opened?;
+    let session = opened.session.clone();
+    session.set_unserved(how.servers);
+    show(app, call, opened, how.replay).await;
+    commands::announce(app, &session, call);
+    Ok(session)
 }
 
 /// Sends the replay and what the person should know; all of it is queued before the response.
@@ -170,9 +168,8 @@ pub async fn close(
 ) -> Result<acp::CloseSessionResponse, acp::Error> {
     if let Some(place) = call.take::<Place>() {
         let (slot, turnstile) = place.wait().await;
+        admit::until_answered(app, &call, (&*request.session_id.0).into(), turnstile);
         app.hermes.close(&slot);
-        drop(turnstile);
-        app.hermes.tidy(&(&*request.session_id.0).into());
     }
     Ok(acp::CloseSessionResponse::new())
 }
@@ -184,16 +181,12 @@ pub async fn delete(
     call: Call,
 ) -> Result<acp::DeleteSessionResponse, acp::Error> {
     let id = SessionId::from(&*request.session_id.0);
-    let mut turnstile = None;
     if let Some(place) = call.take::<Place>() {
-        let (slot, held) = place.wait().await;
+        let (slot, turnstile) = place.wait().await;
+        admit::until_answered(app, &call, id.clone(), turnstile);
         app.hermes.close(&slot);
-        turnstile = Some(held);
     }
-    let deleted = app.hermes.store.delete(id.clone()).await;
-    drop(turnstile);
-    app.hermes.tidy(&id);
-    match deleted {
+    match app.hermes.store.delete(id).await {
         Ok(_) | Err(StoreError::NotFound(_)) => Ok(acp::DeleteSessionResponse::new()),
         Err(e) => Err(failed(OpenError::Store(e))),
     }

@@ -146,7 +146,14 @@ impl Names {
                 Some(fields) if fields.len() == 1 => result["stopReason"].as_str().unwrap_or("?").to_owned(),
                 _ => result.to_string(),
             },
-            "session/new" | "session/load" | "session/resume" if !full => {
+            "initialize" if !full => format!("protocol {}", result["protocolVersion"]),
+            "session/new"
+            | "session/load"
+            | "session/resume"
+            | "session/fork"
+            | "session/set_config_option"
+                if !full =>
+            {
                 let session = result["sessionId"].as_str().map(|s| format!("{s} "));
                 let options: Vec<String> = result["configOptions"]
                     .as_array()

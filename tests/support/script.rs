@@ -27,6 +27,9 @@
 //! Before the next thing is done, what stands last of the `<` lines in front of it has come. So a new transcript can be
 //! written with these alone; `UPDATE=1` fills in the rest.
 
+use super::model_server::{Piece, Reply};
+use serde_json::json;
+
 /// One thing that is done, and what comes of it.
 #[derive(Debug, Default)]
 pub struct Block {
@@ -77,6 +80,66 @@ impl Block {
             if loosely { words(l).starts_with(&words(anchor)) } else { l.starts_with(anchor.as_str()) }
         };
         came.iter().filter(is_it).count() >= self.expected.iter().filter(is_it).count()
+    }
+}
+
+/// A text of a script: a JSON string, or `WORD*N` for a long one.
+pub fn text_of(text: &str) -> String {
+    if let Some((word, n)) = text.rsplit_once('*')
+        && let (Ok(word), Ok(n)) = (serde_json::from_str::<String>(word), n.parse::<usize>())
+    {
+        return (0..n).map(|i| word.replace("{i}", &i.to_string())).collect();
+    }
+    serde_json::from_str(text).unwrap_or_else(|_| panic!("not a JSON string: {text}"))
+}
+
+/// An answer of the model from its pieces.
+pub fn reply(first: &str, more: &[String]) -> Reply {
+    let mut reply = Reply::default();
+    let (mut calls, mut end) = (0, Some("stop"));
+    for piece in std::iter::once(first).chain(more.iter().map(|l| l.trim_start_matches([' ', '+']))) {
+        let (word, rest) = piece.split_once(' ').unwrap_or((piece, ""));
+        let text = rest.replace("\\n", "\n");
+        match word {
+            "text" => reply = reply.text(&text),
+            "think" => reply.delta(json!({ "reasoning_content": text })),
+            "call" => {
+                let (name, arguments) = rest.split_once(' ').unwrap_or((rest, "{}"));
+                reply = reply.call(calls, name, arguments);
+                calls += 1;
+                end = end.map(|_| "tool_calls");
+            }
+            "gate" => reply = reply.gate(rest),
+            "reset" => (reply, end) = (reply.reset(), None),
+            "length" => end = Some("length"),
+            "usage" => {
+                let (input, output) = rest.split_once(' ').unwrap();
+                let (input, output): (u64, u64) = (input.parse().unwrap(), output.parse().unwrap());
+                reply.event(&json!({"choices": [], "usage": {"prompt_tokens": input,
+                    "completion_tokens": output, "total_tokens": input + output}}));
+            }
+            "status" => {
+                let (status, body) = rest.split_once(' ').unwrap_or((rest, ""));
+                reply.status = status.parse().unwrap();
+                reply.headers = vec![("content-type".into(), "application/json".into())];
+                reply.pieces.push(Piece::Bytes(body.as_bytes().to_vec()));
+                end = None;
+            }
+            "header" => {
+                let (name, value) = rest.split_once(' ').unwrap();
+                reply.headers.push((name.into(), value.into()));
+            }
+            "raw" => {
+                reply.pieces.push(Piece::Bytes(format!("{text}\n").into_bytes()));
+                end = None;
+            }
+            "empty" => {}
+            word => panic!("`{word}` is no piece of a model's answer"),
+        }
+    }
+    match end {
+        Some(finish) => reply.end(finish),
+        None => reply,
     }
 }
 

@@ -3,10 +3,9 @@ use super::{
     PATIENCE,
     client::{Client, Fs, Incoming, Profile},
     env::World,
-    model_server::{Piece, Reply},
     render::{Item, Names, plain, quote, quote_more},
     replay::{Live, Seen},
-    script::{self, Block},
+    script::{self, Block, reply, text_of},
 };
 use serde_json::{Value, json};
 
@@ -445,66 +444,6 @@ fn seen(message: &Value) -> String {
         if content.is_empty() || calls.is_empty() { "" } else { " " },
         calls.join(" ")
     )
-}
-
-/// A text of a script: a JSON string, or `WORD*N` for a long one.
-fn text_of(text: &str) -> String {
-    if let Some((word, n)) = text.rsplit_once('*')
-        && let (Ok(word), Ok(n)) = (serde_json::from_str::<String>(word), n.parse::<usize>())
-    {
-        return (0..n).map(|i| word.replace("{i}", &i.to_string())).collect();
-    }
-    serde_json::from_str(text).unwrap_or_else(|_| panic!("not a JSON string: {text}"))
-}
-
-/// An answer of the model from its pieces.
-fn reply(first: &str, more: &[String]) -> Reply {
-    let mut reply = Reply::default();
-    let (mut calls, mut end) = (0, Some("stop"));
-    for piece in std::iter::once(first).chain(more.iter().map(|l| l.trim_start_matches([' ', '+']))) {
-        let (word, rest) = piece.split_once(' ').unwrap_or((piece, ""));
-        let text = rest.replace("\\n", "\n");
-        match word {
-            "text" => reply = reply.text(&text),
-            "think" => reply.delta(json!({ "reasoning_content": text })),
-            "call" => {
-                let (name, arguments) = rest.split_once(' ').unwrap_or((rest, "{}"));
-                reply = reply.call(calls, name, arguments);
-                calls += 1;
-                end = end.map(|_| "tool_calls");
-            }
-            "gate" => reply = reply.gate(rest),
-            "reset" => (reply, end) = (reply.reset(), None),
-            "length" => end = Some("length"),
-            "usage" => {
-                let (input, output) = rest.split_once(' ').unwrap();
-                let (input, output): (u64, u64) = (input.parse().unwrap(), output.parse().unwrap());
-                reply.event(&json!({"choices": [], "usage": {"prompt_tokens": input,
-                    "completion_tokens": output, "total_tokens": input + output}}));
-            }
-            "status" => {
-                let (status, body) = rest.split_once(' ').unwrap_or((rest, ""));
-                reply.status = status.parse().unwrap();
-                reply.headers = vec![("content-type".into(), "application/json".into())];
-                reply.pieces.push(Piece::Bytes(body.as_bytes().to_vec()));
-                end = None;
-            }
-            "header" => {
-                let (name, value) = rest.split_once(' ').unwrap();
-                reply.headers.push((name.into(), value.into()));
-            }
-            "raw" => {
-                reply.pieces.push(Piece::Bytes(format!("{text}\n").into_bytes()));
-                end = None;
-            }
-            "empty" => {}
-            word => panic!("`{word}` is no piece of a model's answer"),
-        }
-    }
-    match end {
-        Some(finish) => reply.end(finish),
-        None => reply,
-    }
 }
 
 /// Two texts, line by line.

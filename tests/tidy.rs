@@ -133,7 +133,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("permit", &["effects", "log"]),
     ("store", &["log", "id", "clock", "permit", "config"]),
     ("config", &["log", "secret"]),
-    ("model", &["log", "id", "secret", "clock"]),
+    ("model", &["log", "id", "secret", "clock", "config"]),
     ("workspace", &["effects", "log", "permit", "id", "secret"]),
     ("tools", &["workspace", "effects", "permit", "log", "id"]),
     ("agent", &["log", "effects", "model", "tools", "permit", "store", "workspace", "id", "clock"]),

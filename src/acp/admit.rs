@@ -1,5 +1,5 @@
 //! The half of a request that runs in arrival order: its place in the session's line, and the token a cancel finds.
-use super::App;
+use super::{App, steer};
 use crate::{
     agent::{
         hermes::Hermes,
@@ -72,6 +72,12 @@ impl Admit for Admission {
         let slot = if opens { Some(hermes.slot_or_new(&id)) } else { hermes.slot(&id) };
         let Some(slot) = slot else { return Ok(()) };
         if prompts {
+            if let (Some(words), Some(session)) = (params.and_then(steer::words), slot.session())
+                && session.steering.push(words)
+            {
+                call.put(steer::Steered);
+                return Ok(());
+            }
             call.put::<Admitted>(slot.admit(call.cancel.child_token()));
             return Ok(());
         }

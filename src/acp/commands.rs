@@ -44,6 +44,11 @@ const COMMANDS: &[Command] = &[
         hint: Some("number or message id, then keep-files"),
     },
     Command {
+        name: "steer",
+        description: "Tell the running turn something; it reads it at its next step",
+        hint: Some("what to tell it"),
+    },
+    Command {
         name: "plan",
         description: "Plan a task without changing anything",
         hint: Some("what to plan"),
@@ -125,6 +130,7 @@ pub async fn run(at: At<'_>, parts: &[Part]) -> Option<acp::PromptResponse> {
             Err(text) => text,
         },
         "help" => help(),
+        "steer" => "Write behind `/steer` what the running turn should know.".into(),
         "mode" => mode(session, rest),
         "model" => model(session, rest),
         _ => return None,

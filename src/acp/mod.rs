@@ -11,6 +11,7 @@ mod prompt;
 mod quirks;
 mod session;
 mod sizes;
+mod steer;
 mod to_acp;
 
 use crate::agent::{hermes::Hermes, session::Session};

@@ -1,5 +1,5 @@
 //! `session/prompt` and `session/cancel`.
-use super::{App, admit, auth, commands, from_acp, session, unknown_session};
+use super::{App, admit, auth, commands, from_acp, session, steer, unknown_session};
 use crate::{
     agent::{
         journal::KeepError,
@@ -26,6 +26,9 @@ pub async fn prompt(
     request: acp::PromptRequest,
     call: Call,
 ) -> Result<acp::PromptResponse, Error> {
+    if call.take::<steer::Steered>().is_some() {
+        return Ok(steer::response());
+    }
     let mut admitted: Admitted = call.take().ok_or_else(|| unknown_session(&request.session_id))?;
     let ticket = admitted.ticket.take().ok_or_else(Error::internal_error)?;
     let turnstile = ticket.wait().await;
@@ -39,7 +42,7 @@ pub async fn prompt(
         );
     }
     let images = takes_images(&session);
-    let parts = from_acp::prompt(request.prompt, images)?;
+    let parts = steer::unsteered(from_acp::prompt(request.prompt, images)?);
     let mut journal = session.journal().await;
     if admitted.cancel.is_cancelled() {
         return withdraw(&mut journal, parts).await;

@@ -3,6 +3,7 @@ use super::{
     journal::{Journal, Keep, KeepError},
     port::Update,
     recover,
+    search::SessionSearch,
     session::{Folders, Instruction, Limits, Models, Parts, Session},
     slot::Slot,
     view,
@@ -12,7 +13,7 @@ use crate::{
     log::{Settings, Stored},
     permit::{Grant, Grants},
     store::{BlobId, Filter, LockError, Page, SessionHead, Store, StoreError},
-    tools::Tools,
+    tools::{Tools, erase},
     workspace::{Buffers, Workspace},
 };
 use async_trait::async_trait;
@@ -178,6 +179,8 @@ impl Hermes {
                 (None, None)
             }
         };
+        let mut tools = self.workspaces.tools();
+        tools.push(erase(SessionSearch { store: self.store.clone(), folder: head.cwd.clone() }));
         let keep: Arc<dyn Keep> = Arc::new(Kept { store: self.store.clone(), folder: head.cwd.clone() });
         let mut instructions = self.workspaces.instructions(&opening.folders);
         instructions.splice(0..0, opening.instructions);
@@ -185,7 +188,7 @@ impl Hermes {
             id: id.clone(),
             folders: opening.folders,
             workspace,
-            tools: self.workspaces.tools(),
+            tools,
             models: self.models.clone(),
             journal: Journal::new(id, entries, next, keep.clone()),
             keep,

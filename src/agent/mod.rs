@@ -9,6 +9,7 @@ pub mod line;
 pub mod port;
 pub mod session;
 pub mod slot;
+pub mod steer;
 pub mod turn;
 pub mod undo;
 pub mod view;
@@ -24,6 +25,7 @@ mod record;
 mod recover;
 mod repeat;
 mod reply;
+mod search;
 
 pub use live::terminal_id;
 pub use preview::fence;

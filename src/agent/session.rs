@@ -80,6 +80,8 @@ pub struct Session {
     titled: std::sync::atomic::AtomicBool,
     /// The grants of the project, until they are read.
     project: Mutex<Option<Reply<Vec<Grant>>>>,
+    /// What the user says to the turn that runs.
+    pub steering: super::steer::Steering,
     /// What was read of the roots before commands.
     pub(super) census: Mutex<crate::workspace::census::Memory>,
     /// The conversation. Only who holds the turnstile of the session's slot locks it, so it never waits.
@@ -134,6 +136,7 @@ impl Session {
             unserved: Mutex::default(),
             titled: parts.titled.into(),
             project: Mutex::default(),
+            steering: Default::default(),
             census: Mutex::default(),
             journal: tokio::sync::Mutex::new(parts.journal),
         }

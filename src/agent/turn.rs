@@ -115,12 +115,14 @@ impl<'s> Turn<'s> {
 
     /// Runs the turn to its end. Whatever happens is in the log; a cancel is never an error (I12).
     pub async fn run(mut self, prompt: Prompt) -> Result<Stop, TurnError> {
+        let steering = self.session.steering.open();
         let started = self.start(prompt).await;
         let result = match started {
             Ok(()) => self.drive().await,
             Err(e) => Err(e),
         };
         let result = if self.cancel.is_cancelled() { Ok(Stop::Cancelled) } else { result };
+        self.withdraw_steers(steering).await;
         let (stop, detail) = match &result {
             Ok(stop) => (stop.name(), None),
             Err(e) => ("error", Some(e.to_string())),
@@ -176,12 +178,21 @@ impl<'s> Turn<'s> {
             if self.cancel.is_cancelled() {
                 return Ok(Stop::Cancelled);
             }
+            let steers = self.session.steering.take();
+            self.steer(steers).await?;
             let reply = self.ask_model(true).await?;
             match self.follow(reply, nudged).await? {
                 Next::Go => nudged = false,
                 Next::Nudge => {
                     nudged = true;
                     self.journal.append(vec![Entry::Nudge { text: NUDGE_EMPTY.into() }]).await?;
+                }
+                Next::End(Stop::EndTurn) => {
+                    let steers = self.session.steering.take_or_close();
+                    if steers.is_empty() {
+                        return Ok(Stop::EndTurn);
+                    }
+                    self.steer(steers).await?;
                 }
                 Next::End(stop) => return Ok(stop),
             }

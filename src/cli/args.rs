@@ -34,6 +34,8 @@ pub enum Command {
     Exec(ExecArgs),
     /// Say what was found: configuration, model, sandbox, editors; and what to do next
     Doctor(DoctorArgs),
+    /// List, read, search, export and delete what was said
+    Sessions(SessionsArgs),
     /// Show the configuration in force, and the permissions remembered
     Config(ConfigArgs),
 }
@@ -75,6 +77,71 @@ pub struct DoctorArgs {
     /// Print the findings as one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SessionsArgs {
+    #[command(subcommand)]
+    pub command: SessionsCommand,
+}
+
+/// A session is named by its id, by the beginning of it, or as `last`.
+#[derive(Debug, Subcommand)]
+pub enum SessionsCommand {
+    /// The sessions, the newest first
+    List {
+        /// Those of this folder alone
+        #[arg(short = 'C', long, value_name = "DIR")]
+        cwd: Option<PathBuf>,
+        /// Also those of `exec` and `demo`
+        #[arg(long)]
+        all: bool,
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// One session as Markdown
+    Show {
+        id: String,
+        /// Instead: of each turn what was asked and answered, changed and used, and why it ended
+        #[arg(long)]
+        audit: bool,
+    },
+    /// Search in all sessions
+    Search {
+        #[arg(required = true)]
+        words: Vec<String>,
+        /// In those of this folder alone
+        #[arg(short = 'C', long, value_name = "DIR")]
+        cwd: Option<PathBuf>,
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// A whole session as Markdown or as JSON lines
+    Export {
+        id: String,
+        #[arg(short, long, value_enum, default_value = "markdown")]
+        format: ExportFormat,
+        /// A file [default: standard output]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Remove a session for good
+    Delete {
+        id: String,
+        /// Without a question
+        #[arg(short, long)]
+        yes: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ExportFormat {
+    Markdown,
+    Jsonl,
 }
 
 #[derive(Debug, Args)]

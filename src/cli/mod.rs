@@ -6,6 +6,7 @@ mod config;
 mod demo;
 mod doctor;
 mod exec;
+mod sessions;
 
 use args::Command;
 use std::{
@@ -38,6 +39,7 @@ pub fn run(command: &Command) -> Exit {
         Command::Demo(args) => demo::demo(args),
         Command::Exec(args) => exec::exec(args),
         Command::Doctor(args) => doctor::doctor(args),
+        Command::Sessions(args) => sessions::sessions(args),
         Command::Config(args) => config::config(args),
     }
 }

@@ -242,3 +242,98 @@ async fn what_a_command_said_is_kept_for_the_person_alone() {
     let head = house.hermes.store.head(first.id.clone()).await.unwrap().unwrap();
     assert_eq!(head.title.as_deref(), Some("a"));
 }
+
+#[tokio::test]
+async fn what_the_user_says_in_mid_turn_is_read_next() {
+    let house = House::new([call("read", r#"{"path":"a.txt"}"#), say("one"), say("two")]);
+    house.fake.file("a.txt", "x\n");
+    let first = house.hermes.create(house.opening()).unwrap();
+    // The first reply ends with a call, the second would end the turn: words come in before each of them.
+    let said = Arc::new(Mutex::new(vec!["late", "early"]));
+    struct Speaks(FakeEditor, Arc<Session>, Arc<Mutex<Vec<&'static str>>>);
+    #[async_trait]
+    impl Editor for Speaks {
+        async fn update(&self, session: &SessionId, update: Update) {
+            if matches!(update, Update::Call(_) | Update::Text { .. })
+                && let Some(words) = self.2.lock().unwrap().pop()
+            {
+                assert!(self.1.steering.push(words.into()));
+            }
+            self.0.update(session, update).await;
+        }
+        async fn ask(&self, session: &SessionId, question: Question) -> Answer {
+            self.0.ask(session, question).await
+        }
+        fn features(&self) -> Features {
+            self.0.features()
+        }
+    }
+    let editor = Speaks(FakeEditor::default(), first.clone(), said);
+    {
+        let mut journal = first.journal().await;
+        let turn = Turn::new(&first, &mut journal, &editor, CancellationToken::new());
+        let parts = vec![Part::Text { text: "go".into() }];
+        let prompt = Prompt { id: MessageId::new(), parts, meaning: None };
+        assert_eq!(turn.run(prompt).await.unwrap(), Stop::EndTurn);
+    }
+    assert!(!first.steering.push("nobody hears".into()));
+    let replay = view::replay(first.journal().await.entries());
+    let expected = ["> go", "[Read a.txt] Completed", "> early", "one", "> late", "two"];
+    assert_eq!(texts(&replay), expected);
+    let seen = editor.0.seen.lock().unwrap();
+    let shown = seen.iter().filter(|u| matches!(u, Update::User { .. })).count();
+    assert_eq!(shown, 2, "each is shown when it arrives");
+    let last = house.model.requests().pop().unwrap();
+    let told = format!("{:?}", last.messages);
+    assert!(told.contains("while you are working]\\nlate"), "{told}");
+}
+
+#[tokio::test]
+async fn earlier_sessions_of_the_folder_are_searched() {
+    let house = House::new([
+        say("The port is 4711."),
+        call("session_search", r#"{"query":"port"}"#),
+        say("x"),
+        call("session_search", r#"{"query":"zebra"}"#),
+        say("y"),
+        call("session_search", r#"{"query":"port","everywhere":true}"#),
+        say("z"),
+    ]);
+    let editor = FakeEditor::answering(|_| Answer::No { comment: None });
+    let first = house.hermes.create(house.opening()).unwrap();
+    prompt(&first, &editor, "Which one?").await.unwrap();
+    let second = house.hermes.create(house.opening()).unwrap();
+    for text in ["find it", "find nothing", "find it anywhere"] {
+        prompt(&second, &editor, text).await.unwrap();
+    }
+    let results: Vec<String> = second
+        .journal()
+        .await
+        .entries()
+        .iter()
+        .filter_map(|s| match &s.entry {
+            Entry::Result { text, .. } => Some(text.clone()),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        results[0].contains("> assistant: The port is 4711.") && results[0].contains("  user: Which one?"),
+        "{}",
+        results[0]
+    );
+    assert!(results[1].contains("nothing was found"), "{}", results[1]);
+    assert!(results[2].contains("rejected"), "other folders are asked about: {}", results[2]);
+    assert_eq!(editor.asked.lock().unwrap().len(), 1);
+    // The audit has the question, before the result.
+    let journal = second.journal().await;
+    let asked = journal
+        .entries()
+        .iter()
+        .any(|s| matches!(&s.entry, Entry::Asked { answer, .. } if answer == "reject_once"));
+    assert!(asked);
+    let tools = journal.entries().iter().rev().find_map(|s| match &s.entry {
+        Entry::Ended { tools, .. } => Some(tools.clone()),
+        _ => None,
+    });
+    assert_eq!(tools.unwrap().get("session_search"), Some(&1));
+}

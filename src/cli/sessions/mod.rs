@@ -1,0 +1,334 @@
+//! `sessions`: what was said, for people and for other tools. Everything here reads the store; only `delete` writes.
+mod audit;
+mod markdown;
+
+use super::{
+    Exit,
+    args::{ExportFormat, SessionsArgs, SessionsCommand},
+    block_on, say,
+};
+use crate::{
+    config::DataDirs,
+    id::SessionId,
+    log::Stored,
+    store::{Filter, Hit, Line, Loaded, Search, SessionHead, Store, StoreError},
+};
+use serde_json::json;
+use std::{
+    io::{self, IsTerminal},
+    path::{Path, PathBuf},
+};
+
+/// What went wrong, as the person reads it, and the exit code.
+struct Failure(String, Exit);
+
+impl From<StoreError> for Failure {
+    fn from(e: StoreError) -> Self {
+        Failure(e.to_string(), Exit::Failed)
+    }
+}
+impl From<io::Error> for Failure {
+    fn from(e: io::Error) -> Self {
+        Failure(e.to_string(), Exit::Failed)
+    }
+}
+
+pub fn sessions(args: &SessionsArgs) -> Exit {
+    let done = DataDirs::from_env()
+        .map_err(|e| Failure(e.to_string(), Exit::Failed))
+        .and_then(|dirs| Ok(Store::open(&dirs)?))
+        .and_then(|store| block_on(run(&store, &args.command))?);
+    match done {
+        Ok(text) => {
+            say(&mut io::stdout(), &text);
+            Exit::Good
+        }
+        Err(Failure(text, exit)) => {
+            say(&mut io::stderr(), &format!("hermes-editor: {text}\n"));
+            exit
+        }
+    }
+}
+
+async fn run(store: &Store, command: &SessionsCommand) -> Result<String, Failure> {
+    match command {
+        SessionsCommand::List { cwd, all, json } => {
+            let filter = Filter { cwd: cwd.clone(), all_origins: *all, limit: LIST, ..Filter::default() };
+            let heads = store.heads(filter).await?.heads;
+            Ok(if *json { lines(heads.iter().map(head_json)) } else { heads.iter().map(row).collect() })
+        }
+        SessionsCommand::Show { id, audit } => {
+            let loaded = store.load(find(store, id).await?).await?;
+            Ok(if *audit { audit::audit(&loaded) } else { markdown::markdown(&loaded) })
+        }
+        SessionsCommand::Search { words, cwd, limit, json } => {
+            let search = Search {
+                text: words.join(" "),
+                cwd: cwd.clone(),
+                limit: *limit,
+                around: 1,
+                ..Search::default()
+            };
+            let hits = store.search(search).await?;
+            Ok(if *json { lines(hits.iter().map(hit_json)) } else { found(&hits) })
+        }
+        SessionsCommand::Export { id, format, output } => {
+            let loaded = store.load(find(store, id).await?).await?;
+            let text = match format {
+                ExportFormat::Markdown => markdown::markdown(&loaded),
+                ExportFormat::Jsonl => jsonl(&loaded)?,
+            };
+            match output {
+                None => Ok(text),
+                Some(path) => write(path, &text),
+            }
+        }
+        SessionsCommand::Delete { id, yes } => delete(store, find(store, id).await?, *yes).await,
+    }
+}
+
+/// As many sessions are listed.
+const LIST: usize = 500;
+
+/// A session by its id, the beginning of it, or `last`.
+async fn find(store: &Store, id: &str) -> Result<SessionId, Failure> {
+    if store.head(id.into()).await?.is_some() {
+        return Ok(id.into());
+    }
+    let (mut found, mut filter) =
+        (Vec::new(), Filter { all_origins: true, empty: true, limit: LIST, ..Filter::default() });
+    loop {
+        let page = store.heads(filter.clone()).await?;
+        for head in page.heads {
+            if id == "last" {
+                return Ok(head.id);
+            }
+            if id.len() >= 4 && head.id.as_str().starts_with(id) {
+                found.push(head.id);
+            }
+        }
+        match page.next {
+            Some(next) => filter.cursor = Some(next),
+            None => break,
+        }
+    }
+    match found.as_slice() {
+        [only] => Ok(only.clone()),
+        [] => Err(Failure(format!("there is no session {id}; `sessions list` shows them"), Exit::Usage)),
+        many => {
+            Err(Failure(format!("{} sessions begin with {id}: give more of it", many.len()), Exit::Usage))
+        }
+    }
+}
+
+fn title(head: &SessionHead) -> &str {
+    head.title.as_deref().unwrap_or("(no title)")
+}
+
+fn row(head: &SessionHead) -> String {
+    let when = head.updated.rfc3339();
+    let when = when.get(..16).unwrap_or(&when).replace('T', " ");
+    format!("{}  {when}  {}  {}\n", head.id, head.cwd.display(), title(head))
+}
+
+fn head_json(head: &SessionHead) -> serde_json::Value {
+    json!({
+        "id": head.id, "title": head.title, "cwd": head.cwd, "additionalDirectories": head.roots,
+        "created": head.created.rfc3339(), "updated": head.updated.rfc3339(),
+        "origin": head.origin, "parent": head.parent, "settings": head.settings,
+    })
+}
+
+fn lines(values: impl Iterator<Item = serde_json::Value>) -> String {
+    values.map(|v| format!("{v}\n")).collect()
+}
+
+fn hit_json(hit: &Hit) -> serde_json::Value {
+    let line = |l: &Line| json!({"seq": l.seq, "at": l.at.rfc3339(), "role": l.role, "text": l.text});
+    json!({
+        "session": hit.session, "title": hit.title, "cwd": hit.cwd, "hit": line(&hit.line),
+        "before": hit.before.iter().map(line).collect::<Vec<_>>(),
+        "after": hit.after.iter().map(line).collect::<Vec<_>>(),
+    })
+}
+
+fn found(hits: &[Hit]) -> String {
+    if hits.is_empty() {
+        return "Nothing was found.\n".into();
+    }
+    let mut out = String::new();
+    for hit in hits {
+        let name = hit.title.as_deref().unwrap_or("(no title)");
+        out.push_str(&format!("{}  {name}  {}\n", hit.session, hit.cwd.display()));
+        let here = std::iter::once((&hit.line, '>'));
+        let around =
+            hit.before.iter().map(|l| (l, ' ')).chain(here).chain(hit.after.iter().map(|l| (l, ' ')));
+        for (line, mark) in around {
+            let text = line.text.split_whitespace().collect::<Vec<_>>().join(" ");
+            out.push_str(&format!("{mark} {}: {text}\n", line.role));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The first line is the session's head, each further one an entry as it is stored: its number, its time (RFC 3339) and
+/// its fields, of which `type` says which (`src/log.rs`).
+fn jsonl(loaded: &Loaded) -> Result<String, Failure> {
+    let mut head = head_json(&loaded.head);
+    head["format"] = json!("hermes-editor session 1");
+    let mut out = format!("{head}\n");
+    for stored in &loaded.entries {
+        out.push_str(&entry_json(stored).map_err(|e| Failure(e.to_string(), Exit::Failed))?);
+        out.push('\n');
+    }
+    for gap in &loaded.damaged {
+        out.push_str(&format!("{}\n", json!({"seq": gap.seq, "type": "damaged"})));
+    }
+    Ok(out)
+}
+
+fn entry_json(stored: &Stored) -> serde_json::Result<String> {
+    let mut value = json!({"seq": stored.seq, "at": stored.at.rfc3339()});
+    if let (Some(out), serde_json::Value::Object(fields)) =
+        (value.as_object_mut(), serde_json::to_value(&stored.entry)?)
+    {
+        out.extend(fields);
+    }
+    serde_json::to_string(&value)
+}
+
+/// A file of our own making: readable for its owner alone, since a session may hold anything.
+fn write(path: &Path, text: &str) -> Result<String, Failure> {
+    use std::io::Write;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options
+        .open(path)
+        .map_err(|e| Failure(format!("{} cannot be written: {e}", path.display()), Exit::Usage))?;
+    file.write_all(text.as_bytes())?;
+    Ok(format!("{}\n", PathBuf::from(path).display()))
+}
+
+async fn delete(store: &Store, id: SessionId, yes: bool) -> Result<String, Failure> {
+    let head = store.head(id.clone()).await?.ok_or(StoreError::NotFound(id.clone()))?;
+    if !yes {
+        if !io::stdin().is_terminal() {
+            return Err(Failure("without a terminal `delete` needs --yes".into(), Exit::Usage));
+        }
+        say(&mut io::stderr(), &format!("Delete “{}” ({id}) for good? [y/N] ", title(&head)));
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        if !matches!(answer.trim(), "y" | "Y" | "yes") {
+            return Err(Failure("nothing was deleted".into(), Exit::Failed));
+        }
+    }
+    // One that an editor has open would be written to again.
+    let _lock = store.lock(&id).map_err(|e| Failure(e.to_string(), Exit::Failed))?;
+    store.delete(id.clone()).await?;
+    Ok(format!("Deleted {id}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{clock::Millis, id::*, log::*};
+
+    fn entries() -> Vec<Stored> {
+        let call = Call {
+            id: "t_1".into(),
+            provider_id: "p".into(),
+            name: "edit".into(),
+            args: "{}".into(),
+            native: None,
+        };
+        let diff = Shown::Diff { path: "/w/a".into(), old: Some("one\n".into()), new: "two\n".into() };
+        let card = Card { title: "Edit a".into(), shown: vec![diff], ..Card::default() };
+        let text = |t: &str| vec![Part::Text { text: t.into() }];
+        let all = [
+            Entry::User {
+                id: "m_1".into(),
+                parts: text("Fix the port"),
+                state: PromptState::Sent,
+                volatile: None,
+            },
+            Entry::Assistant {
+                id: "m_2".into(),
+                blocks: vec![Block::Text { text: "I will.".into() }, Block::Call(call)],
+                interrupted: false,
+                model: "demo/demo".into(),
+                usage: None,
+            },
+            Entry::Asked { call: "t_1".into(), answer: "allow_once".into() },
+            Entry::Result {
+                call: "t_1".into(),
+                outcome: Outcome::Ok,
+                text: "done".into(),
+                images: vec![],
+                card,
+            },
+            Entry::Ended {
+                stop: "end_turn".into(),
+                requests: 2,
+                usage: Usage { input: 10, output: 3, ..Usage::default() },
+                detail: None,
+                tools: [("edit".to_owned(), 1)].into(),
+            },
+        ];
+        let stored = |(i, entry)| Stored { seq: i as u64, at: Millis(1_000), entry };
+        all.into_iter().enumerate().map(stored).collect()
+    }
+
+    async fn store() -> (tempfile::TempDir, Store, SessionId) {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open(&DataDirs::under(home.path())).unwrap();
+        let id = SessionId::new();
+        let mut head = SessionHead::new(id.clone(), "/w".into());
+        head.title = Some("Fix the port".into());
+        store.create(head).await.unwrap();
+        store.append(id.clone(), entries()).await.unwrap();
+        (home, store, id)
+    }
+
+    async fn out(store: &Store, line: &str) -> Result<String, String> {
+        use clap::Parser;
+        let cli = crate::cli::args::Cli::try_parse_from(format!("h sessions {line}").split(' ')).unwrap();
+        let Some(crate::cli::args::Command::Sessions(args)) = cli.command else { panic!("{line}") };
+        run(store, &args.command).await.map_err(|Failure(text, _)| text)
+    }
+
+    #[tokio::test]
+    async fn sessions_are_listed_shown_searched_and_deleted() {
+        let (_home, store, id) = store().await;
+        let list = out(&store, "list").await.unwrap();
+        assert!(list.contains(id.as_str()) && list.contains("/w  Fix the port"), "{list}");
+        let shown = out(&store, "show last").await.unwrap();
+        for part in ["# Fix the port", "## User\n\nFix the port", "I will.", "### Edit a", "-one\n+two"] {
+            assert!(shown.contains(part), "{part} is not in {shown}");
+        }
+        let audit = out(&store, &format!("show {} --audit", &id.as_str()[..20])).await.unwrap();
+        let ended = "  asked: Edit a: allow_once\n  ended: end_turn; 2 model request(s), 10 tokens in (0 cached), 3 out; tools: edit ×1";
+        assert!(audit.contains(ended), "{audit}");
+        let hits = out(&store, "search port").await.unwrap();
+        assert!(hits.contains("> user: Fix the port") && hits.contains("  assistant: I will."), "{hits}");
+        assert!(out(&store, "show s_none").await.unwrap_err().contains("there is no session"));
+        assert!(out(&store, "delete last --yes").await.unwrap().contains("Deleted"));
+        assert_eq!(out(&store, "list").await.unwrap(), "");
+    }
+
+    #[tokio::test]
+    async fn an_export_holds_every_entry() {
+        let (home, store, id) = store().await;
+        let file = home.path().join("out.jsonl");
+        out(&store, &format!("export {id} -f jsonl -o {}", file.display())).await.unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut lines = text.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
+        let head = lines.next().unwrap();
+        assert_eq!((head["id"].as_str(), head["title"].as_str()), (Some(id.as_str()), Some("Fix the port")));
+        // A line without its number and time is the entry again.
+        let back: Vec<Entry> = lines.map(|l| serde_json::from_value(l).unwrap()).collect();
+        assert_eq!(back, entries().into_iter().map(|s| s.entry).collect::<Vec<_>>());
+    }
+}

@@ -130,7 +130,8 @@ pub async fn run(at: At<'_>, parts: &[Part]) -> Option<acp::PromptResponse> {
             Err(text) => text,
         },
         "help" => help(),
-        "steer" => "Write behind `/steer` what the running turn should know.".into(),
+        // No turn runs that could be told: it is a prompt.
+        "steer" if rest.is_empty() => "Write behind `/steer` what the running turn should know.".into(),
         "mode" => mode(session, rest),
         "model" => model(session, rest),
         _ => return None,
@@ -192,7 +193,7 @@ pub async fn compact(
 /// How far `/undo` and `/rewind` go, and whether the files stay. `None`: the prompts are to be listed.
 fn target(name: &str, rest: &str) -> Result<Option<(Target, bool)>, String> {
     let mut words: Vec<&str> = rest.split_whitespace().collect();
-    let keep_files = words.iter().any(|w| *w == "keep-files");
+    let keep_files = words.contains(&"keep-files");
     words.retain(|w| *w != "keep-files");
     match (name, words.as_slice()) {
         ("undo", []) => Ok(Some((Target::Last(1), keep_files))),
@@ -268,6 +269,7 @@ pub fn meaning(parts: &[Part]) -> Option<String> {
         rest
     };
     let text = match name {
+        "steer" if !rest.is_empty() => rest.to_owned(),
         "plan" => format!(
             "Make a plan, with the `todo` tool, for this task. Read what you need; change nothing yet.\n\nTask: {about}"
         ),

@@ -42,7 +42,7 @@ pub async fn prompt(
         );
     }
     let images = takes_images(&session);
-    let parts = steer::unsteered(from_acp::prompt(request.prompt, images)?);
+    let parts = from_acp::prompt(request.prompt, images)?;
     let mut journal = session.journal().await;
     if admitted.cancel.is_cancelled() {
         return withdraw(&mut journal, parts).await;

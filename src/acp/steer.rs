@@ -1,5 +1,4 @@
 //! Prompts that are meant for the turn that runs: `_meta["hermes-editor"].steer`, or `/steer …`.
-use crate::log::Part;
 use hermes_protocol::acp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -44,16 +43,6 @@ pub fn words(params: &str) -> Option<String> {
 fn command(text: &str) -> Option<&str> {
     let rest = text.trim_start().strip_prefix(COMMAND)?;
     (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| rest.trim())
-}
-
-/// A `/steer` that found no turn is an ordinary prompt of what stands behind it.
-pub fn unsteered(mut parts: Vec<Part>) -> Vec<Part> {
-    if let Some(Part::Text { text }) = parts.first_mut()
-        && let Some(rest) = command(text).filter(|rest| !rest.is_empty())
-    {
-        *text = rest.to_owned();
-    }
-    parts
 }
 
 /// The answer to such a prompt, at once: it is no turn of its own.

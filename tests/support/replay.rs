@@ -166,6 +166,10 @@ impl Live {
     fn answered(&mut self, request: usize, frame: &Value) {
         let Some(at) = self.waiting.iter().position(|(n, _, _)| *n == request) else { return };
         let Some((_, session, blocks)) = self.waiting.remove(at) else { return };
+        // It went to the turn that runs, which shows it when it arrives.
+        if frame["result"]["_meta"]["hermes-editor"]["steered"] == true {
+            return;
+        }
         let seen = self.seen.entry(session.clone()).or_default();
         // Refused before it was taken up: not part of the conversation.
         if blocks.is_some() && matches!(frame["error"]["code"].as_i64(), Some(-32602 | -32002)) {

@@ -11,7 +11,7 @@ use crate::{
     secret::Secret,
     store::Store,
     tools::{self, Tools},
-    workspace::{Buffers, SessionWorkspace, Setup, Workspace, process, sandbox},
+    workspace::{EditorSide, SessionWorkspace, Setup, Workspace, process, sandbox},
 };
 use std::{
     path::{Path, PathBuf},
@@ -162,7 +162,7 @@ impl Workspaces for Local {
         &self,
         folders: &Folders,
         spill: PathBuf,
-        buffers: Arc<dyn Buffers>,
+        editor: EditorSide,
     ) -> Result<Arc<dyn Workspace>, OpenError> {
         let mut roots = vec![folders.cwd.clone()];
         roots.extend(folders.additional.iter().cloned());
@@ -170,11 +170,14 @@ impl Workspaces for Local {
             roots,
             session_folder: spill,
             home: etcetera::home_dir().ok(),
-            buffers,
+            buffers: editor.buffers,
             process: commands(&self.config.for_project(&folders.cwd)),
         };
         let workspace = SessionWorkspace::new(setup).map_err(|e| OpenError::Workspace(e.to_string()))?;
-        Ok(Arc::new(workspace))
+        Ok(Arc::new(match self.config.terminal.backend {
+            config::Backend::Agent => workspace,
+            config::Backend::Editor => workspace.in_editor(editor.terminals),
+        }))
     }
     fn tools(&self) -> Tools {
         tools::builtin_with(self.config.terminal.timeout)

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use hermes_protocol::{Caps, Peer, PeerError, acp};
 use serde_json::{Value, json};
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -25,8 +25,10 @@ pub struct AcpEditor {
     peer: Peer,
     caps: Arc<Caps>,
     quirks: Quirks,
-    /// Calls whose output the client shows in a display terminal.
-    terminals: Mutex<HashSet<CallId>>,
+    /// Calls whose output the client shows in a terminal: a display terminal, or (`Some`) one of its own.
+    terminals: Mutex<HashMap<CallId, Option<String>>>,
+    /// Commands run in the client's own terminals, which are told as they start.
+    runs_commands: bool,
     /// Sends what shows a session's choices in force; only the session layer knows them.
     settings: Box<dyn Fn() -> Vec<acp::SessionUpdate> + Send + Sync>,
 }
@@ -38,7 +40,21 @@ impl AcpEditor {
         settings: impl Fn() -> Vec<acp::SessionUpdate> + Send + Sync + 'static,
     ) -> Self {
         let caps = peer.caps();
-        AcpEditor { peer, caps, quirks, terminals: Mutex::default(), settings: Box::new(settings) }
+        AcpEditor {
+            peer,
+            caps,
+            quirks,
+            terminals: Mutex::default(),
+            runs_commands: false,
+            settings: Box::new(settings),
+        }
+    }
+
+    /// Says whether the client itself runs this session's commands.
+    #[must_use]
+    pub fn running_commands(mut self, runs_commands: bool) -> Self {
+        self.runs_commands = runs_commands;
+        self
     }
 
     async fn send(&self, session: &SessionId, update: acp::SessionUpdate) {
@@ -68,10 +84,11 @@ impl AcpEditor {
         }
     }
 
-    /// The display terminal of a call, if it has one.
-    fn terminal_of(&self, call: &CallId) -> Option<String> {
+    /// The terminal of a call, if it has one, and whether it is a display terminal.
+    fn terminal_of(&self, call: &CallId) -> Option<(String, bool)> {
         let terminals = self.terminals.lock().unwrap_or_else(PoisonError::into_inner);
-        terminals.contains(call).then(|| crate::agent::terminal_id(call))
+        let own = terminals.get(call)?;
+        Some(own.clone().map_or_else(|| (crate::agent::terminal_id(call), true), |id| (id, false)))
     }
 
     async fn open_call(&self, session: &SessionId, call: &CallOpened) {
@@ -80,12 +97,13 @@ impl AcpEditor {
             Shown::Terminal { output, exit, cwd, .. } => Some((output, exit, cwd)),
             _ => None,
         });
-        let display =
-            self.caps.terminal_output && call.card.kind == ToolKind::Execute && (!ended || ran.is_some());
+        let display = self.caps.terminal_output
+            && call.card.kind == ToolKind::Execute
+            && if ended { ran.is_some() } else { !self.runs_commands };
         if !display {
             return self.send(session, acp::SessionUpdate::ToolCall(to_acp::opened(call, None))).await;
         }
-        self.terminals.lock().unwrap_or_else(PoisonError::into_inner).insert(call.id.clone());
+        self.terminals.lock().unwrap_or_else(PoisonError::into_inner).insert(call.id.clone(), None);
         let id = crate::agent::terminal_id(&call.id);
         let cwd = ran.and_then(|(_, _, cwd)| cwd.as_deref());
         let info = to_acp::meta("terminal_info", info_meta(&id, cwd));
@@ -105,14 +123,21 @@ impl AcpEditor {
         let ended = matches!(change.status, Some(port::CallStatus::Completed | port::CallStatus::Failed));
         let ran = change.shown.iter().flatten().any(|s| matches!(s, Shown::Terminal { .. }));
         // A command that never ran (rejected, cancelled) leaves no empty terminal behind.
+        if let Some(own) = &change.attached {
+            let mut terminals = self.terminals.lock().unwrap_or_else(PoisonError::into_inner);
+            terminals.insert(change.id.clone(), Some(own.clone()));
+        }
         let terminal = self.terminal_of(&change.id).filter(|_| ran || !ended);
-        let mut update = to_acp::changed(change, terminal.as_deref());
+        let mut update = to_acp::changed(change, terminal.as_ref().map(|(id, _)| id.as_str()));
+        // A terminal of the client's own is told nothing by us.
+        let own = terminal.as_ref().is_some_and(|(_, display)| !display);
+        let terminal = terminal.filter(|_| !own).map(|(id, _)| id);
         let mut meta = acp::Meta::new();
         match (&terminal, &change.terminal) {
             (Some(id), Some(chunk)) => {
                 _ = meta.insert("terminal_output".into(), json!({"terminal_id": id, "data": chunk.data}));
             }
-            (None, Some(chunk)) => update.fields.content = Some(vec![live_text(chunk).into()]),
+            (None, Some(chunk)) if !own => update.fields.content = Some(vec![live_text(chunk).into()]),
             _ => {}
         }
         if let (Some(id), Some(shown)) = (&terminal, &change.shown) {
@@ -230,7 +255,7 @@ impl port::Editor for AcpEditor {
         let terminal = self.terminal_of(&question.call);
         let request = acp::RequestPermissionRequest::new(
             acp::SessionId::new(session.as_str()),
-            to_acp::question(&question, terminal.as_deref()),
+            to_acp::question(&question, terminal.as_ref().map(|(id, _)| id.as_str())),
             to_acp::options(&question),
         )
         .meta(to_acp::hunks(&question));

@@ -12,6 +12,7 @@ mod quirks;
 mod session;
 mod sizes;
 mod steer;
+mod terminals;
 mod to_acp;
 
 use crate::agent::{hermes::Hermes, session::Session};

@@ -2,7 +2,7 @@
 use super::{
     App,
     admit::{self, Place},
-    commands, config, editor, from_acp, unknown_session,
+    commands, config, editor, from_acp, terminals, unknown_session,
 };
 use crate::{
     agent::{
@@ -13,6 +13,7 @@ use crate::{
     id::{MessageId, SessionId},
     log::Severity,
     store::StoreError,
+    workspace::EditorSide,
 };
 use hermes_protocol::{Call, acp, invalid_params};
 use std::{
@@ -130,6 +131,7 @@ async fn show(app: &App, call: &Call, opened: Opened, replay: bool) {
 pub fn of(app: &App, session: &Arc<Session>, call: &Call) -> editor::AcpEditor {
     let shown = session.clone();
     editor::AcpEditor::new(call.peer.clone(), app.quirks(), move || config::updates(&shown))
+        .running_commands(session.workspace.runs_in_editor())
 }
 
 pub async fn list(
@@ -218,10 +220,12 @@ pub fn instructions(prompt: Option<acp::SystemPrompt>) -> Result<Vec<Instruction
 
 pub fn opening(folders: Folders, instructions: Vec<Instruction>, call: &Call) -> Opening {
     let peer = call.peer.clone();
-    let buffers = Box::new(move |id: &SessionId| {
-        Arc::new(editor::AcpBuffers::new(peer, id.clone())) as Arc<dyn crate::workspace::Buffers>
+    let editor = Box::new(move |id: &SessionId| EditorSide {
+        terminals: terminals::AcpTerminals::of(&peer, id)
+            .map(|t| Arc::new(t) as Arc<dyn crate::workspace::terminals::Terminals>),
+        buffers: Arc::new(editor::AcpBuffers::new(peer, id.clone())),
     });
-    Opening { folders, instructions, buffers }
+    Opening { folders, instructions, editor }
 }
 
 /// The names of MCP servers; nothing else of them is kept, since their env and headers hold secrets.

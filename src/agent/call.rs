@@ -290,7 +290,8 @@ impl<'t> Caller<'t> {
 
     /// The effect itself. Once it began it is not dropped on a cancel: a write gets 2 s, a command 5 s to die.
     async fn effect(&self, open: &Open, prepared: Box<dyn Prepared>, effects: Effects) -> End {
-        let live = Live::new(open.call.id.clone(), effects.runs.as_ref().map(|c| c.cwd.as_path().to_owned()));
+        let cwd = effects.runs.as_ref().map(|c| c.cwd.as_path().to_owned());
+        let live = Live::new(open.call.id.clone(), cwd, open.card.shown.clone());
         let ident = CallIdent { session: self.session.id.clone(), id: open.call.id.clone() };
         let grace = match (&effects.runs, effects.writes.is_empty()) {
             (Some(_), _) => Some(KILL_GRACE),

@@ -14,7 +14,7 @@ use crate::{
     permit::{Grant, Grants},
     store::{BlobId, Filter, LockError, Page, SessionHead, Store, StoreError},
     tools::{Tools, erase},
-    workspace::{Buffers, Workspace},
+    workspace::{EditorSide, Workspace},
 };
 use async_trait::async_trait;
 use std::{
@@ -40,7 +40,7 @@ pub trait Workspaces: Send + Sync {
         &self,
         folders: &Folders,
         spill: PathBuf,
-        buffers: Arc<dyn Buffers>,
+        editor: EditorSide,
     ) -> Result<Arc<dyn Workspace>, OpenError>;
     fn tools(&self) -> Tools;
     /// Texts of the project for the system prompt (`AGENTS.md`).
@@ -48,14 +48,14 @@ pub trait Workspaces: Send + Sync {
 }
 
 /// Makes the editor's side of files for a session, once its id is known.
-pub type MakeBuffers = Box<dyn FnOnce(&SessionId) -> Arc<dyn Buffers> + Send>;
+pub type MakeEditorSide = Box<dyn FnOnce(&SessionId) -> EditorSide + Send>;
 
 /// How a session is opened.
 pub struct Opening {
     pub folders: Folders,
     /// From the client: joins or replaces the identity part of the system prompt.
     pub instructions: Vec<Instruction>,
-    pub buffers: MakeBuffers,
+    pub editor: MakeEditorSide,
 }
 
 /// Why a session could not be opened.
@@ -168,8 +168,8 @@ impl Hermes {
         grants: Grants,
     ) -> Result<Session, OpenError> {
         let id = head.id.clone();
-        let buffers = (opening.buffers)(&id);
-        let workspace = self.workspaces.open(&opening.folders, self.store.spill_dir(&id), buffers)?;
+        let editor = (opening.editor)(&id);
+        let workspace = self.workspaces.open(&opening.folders, self.store.spill_dir(&id), editor)?;
         let (lock, held) = match self.store.lock(&id) {
             Ok(lock) => (Some(lock), None),
             Err(e @ LockError::Held { .. }) => (None, Some(e.to_string())),

@@ -2,14 +2,19 @@
 use super::port::{CallChanged, Editor, TerminalChunk, Update};
 use crate::{
     id::{CallId, SessionId},
+    log::Shown,
     tools::{Output, Progress, ToolError},
 };
+use futures_util::future::{BoxFuture, FutureExt};
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::Instant,
+};
 
 /// The least time between two updates of one card.
 const EVERY: Duration = Duration::from_millis(34);
@@ -21,6 +26,8 @@ const WAITING: usize = 256 * 1024;
 pub struct Live {
     call: CallId,
     cwd: Option<PathBuf>,
+    /// What stands in the card, for an update that replaces it.
+    card: Vec<Shown>,
     buffer: Arc<Buffer>,
 }
 
@@ -28,6 +35,8 @@ pub struct Live {
 struct Buffer {
     bytes: Mutex<Vec<u8>>,
     more: Notify,
+    /// A terminal of the client to be shown, and who waits for that.
+    attach: Mutex<Option<(String, oneshot::Sender<()>)>>,
 }
 
 struct Feed(Arc<Buffer>);
@@ -42,11 +51,19 @@ impl Progress for Feed {
         }
         self.0.more.notify_one();
     }
+
+    fn attach(&self, terminal: &str) -> BoxFuture<'static, ()> {
+        let (shown, wait) = oneshot::channel();
+        *self.0.attach.lock().unwrap_or_else(PoisonError::into_inner) = Some((terminal.to_owned(), shown));
+        self.0.more.notify_one();
+        // Not shown, because nobody shows anything any more, is no reason to wait.
+        wait.map(|_| ()).boxed()
+    }
 }
 
 impl Live {
-    pub fn new(call: CallId, cwd: Option<PathBuf>) -> Self {
-        Live { call, cwd, buffer: Arc::default() }
+    pub fn new(call: CallId, cwd: Option<PathBuf>, card: Vec<Shown>) -> Self {
+        Live { call, cwd, card, buffer: Arc::default() }
     }
 
     pub fn progress(&self) -> impl Progress + use<> {
@@ -72,6 +89,7 @@ impl Live {
                     return result;
                 }
                 _ = self.wait(next) => {
+                    self.show_terminal(editor, session).await;
                     if let Some(chunk) = self.take(false, &mut so_far) {
                         self.send(editor, session, chunk).await;
                         next = Instant::now() + EVERY;
@@ -84,6 +102,20 @@ impl Live {
     async fn wait(&self, next: Instant) {
         self.buffer.more.notified().await;
         tokio::time::sleep_until(next).await;
+    }
+
+    async fn show_terminal(&self, editor: &dyn Editor, session: &SessionId) {
+        let attach = self.buffer.attach.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((terminal, shown)) = attach else { return };
+        let changed = CallChanged {
+            id: self.call.clone(),
+            shown: Some(self.card.clone()),
+            attached: Some(terminal),
+            ..CallChanged::default()
+        };
+        editor.update(session, Update::CallChanged(Box::new(changed))).await;
+        // The command may have been cancelled meanwhile.
+        _ = shown.send(());
     }
 
     /// What can be shown of what waits. An incomplete character at the end stays for the next time.

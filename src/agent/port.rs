@@ -74,6 +74,8 @@ pub struct CallChanged {
     pub shown: Option<Vec<Shown>>,
     /// Output to append to the card's terminal.
     pub terminal: Option<TerminalChunk>,
+    /// The terminal of the client's own that the output is in, from here on.
+    pub attached: Option<String>,
 }
 
 /// A piece of a command's live output.

@@ -145,6 +145,9 @@ impl Reader for Recorded<'_> {
     fn search_path(&self) -> std::ffi::OsString {
         self.inner().search_path()
     }
+    fn runs_in_editor(&self) -> bool {
+        self.inner().runs_in_editor()
+    }
     fn dirty(&self) -> Vec<(WsPath, Text)> {
         self.inner().dirty()
     }

@@ -82,6 +82,10 @@ pub struct Cx<'a> {
 pub trait Progress: Send + Sync {
     /// Raw output of a command, to be appended to the card's terminal.
     fn terminal(&self, bytes: &[u8]);
+    /// The command runs in this terminal of the editor. Done when the card shows it.
+    fn attach(&self, _terminal: &str) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// What a call gives back.

@@ -8,6 +8,7 @@ use crate::{
     workspace::{OutputSink, Ran, Reader},
 };
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::{fmt::Write as _, sync::Arc, time::Duration};
@@ -136,6 +137,9 @@ struct Live(Arc<dyn Progress>);
 impl OutputSink for Live {
     fn output(&self, bytes: &[u8]) {
         self.0.terminal(bytes);
+    }
+    fn attach(&self, terminal: &str) -> BoxFuture<'static, ()> {
+        self.0.attach(terminal)
     }
 }
 

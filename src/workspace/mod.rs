@@ -15,6 +15,7 @@ mod narrow;
 pub mod process;
 pub mod sandbox;
 mod session;
+pub mod terminals;
 pub mod text;
 mod watch;
 
@@ -27,6 +28,7 @@ use crate::{
     log::Exit,
 };
 use async_trait::async_trait;
+use futures_util::future::{BoxFuture, FutureExt};
 use std::{path::Path, sync::Arc, time::Duration};
 use text::Text;
 use tokio_util::sync::CancellationToken;
@@ -82,6 +84,13 @@ pub enum BufferError {
     Failed(String),
 }
 
+/// What the editor does for a session.
+pub struct EditorSide {
+    pub buffers: Arc<dyn Buffers>,
+    /// Where it offers terminals.
+    pub terminals: Option<Arc<dyn terminals::Terminals>>,
+}
+
 /// Reading, for planning: inside the roots (or folders granted by a question); changes nothing.
 #[async_trait]
 pub trait Reader: Send + Sync {
@@ -103,6 +112,10 @@ pub trait Reader: Send + Sync {
     /// The `PATH` of a command that runs unasked: the session's own. Exports of earlier commands do not reach those.
     fn search_path(&self) -> std::ffi::OsString {
         std::env::var_os("PATH").unwrap_or_default()
+    }
+    /// Whether commands run in terminals of the editor, outside the sandbox; background ones never do.
+    fn runs_in_editor(&self) -> bool {
+        false
     }
     /// Files whose editor text is known to differ from the disk, with that text (for `grep`, commands).
     fn dirty(&self) -> Vec<(WsPath, Text)>;
@@ -169,6 +182,10 @@ pub struct ApplyError {
 pub trait OutputSink: Send + Sync {
     /// Raw bytes as the process wrote them, stdout and stderr joined.
     fn output(&self, bytes: &[u8]);
+    /// The command's output is in this terminal of the editor. Done when the card shows it.
+    fn attach(&self, _terminal: &str) -> BoxFuture<'static, ()> {
+        std::future::ready(()).boxed()
+    }
 }
 
 /// How a command ended.

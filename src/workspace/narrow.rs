@@ -70,6 +70,9 @@ impl Reader for Narrowed<'_> {
     fn search_path(&self) -> std::ffi::OsString {
         self.inner.search_path()
     }
+    fn runs_in_editor(&self) -> bool {
+        self.inner.runs_in_editor()
+    }
     fn seen_files(&self) -> Vec<PathBuf> {
         self.inner.seen_files()
     }

@@ -6,6 +6,7 @@ use super::{
     guard::Guard,
     jobs::Jobs,
     process,
+    terminals::Terminals,
     text::Text,
     watch::Watch,
 };
@@ -14,7 +15,10 @@ use async_trait::async_trait;
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use tokio_util::sync::CancellationToken;
 
@@ -59,6 +63,15 @@ pub struct SessionWorkspace {
     granted: Mutex<HashSet<PathBuf>>,
     pub(super) shell: process::Shell,
     watch: Watch,
+    runs: Runs,
+}
+
+/// Who runs commands.
+enum Runs {
+    Agent,
+    Editor(Arc<dyn Terminals>),
+    /// The setting says the editor, which has no terminals; whether that was told.
+    Missing(AtomicBool),
 }
 
 impl SessionWorkspace {
@@ -78,7 +91,27 @@ impl SessionWorkspace {
             granted: Mutex::default(),
             shell,
             watch: Watch::default(),
+            runs: Runs::Agent,
         })
+    }
+
+    /// Commands are to run in the editor's terminals, if it has any.
+    #[must_use]
+    pub fn in_editor(mut self, terminals: Option<Arc<dyn Terminals>>) -> Self {
+        self.runs = terminals.map_or_else(|| Runs::Missing(false.into()), Runs::Editor);
+        self
+    }
+
+    /// A word on commands that we run although the setting says the editor.
+    pub(super) fn run_here(&self) -> Option<String> {
+        match &self.runs {
+            Runs::Agent => None,
+            Runs::Editor(_) => Some("background commands run outside the editor's terminals".into()),
+            Runs::Missing(told) if told.swap(true, Ordering::Relaxed) => None,
+            Runs::Missing(_) => {
+                Some("the editor offers no terminals: commands run without them, as by default".into())
+            }
+        }
     }
 
     pub(super) fn buffers(&self) -> &dyn Buffers {
@@ -183,6 +216,10 @@ impl Reader for SessionWorkspace {
         self.shell.search_path()
     }
 
+    fn runs_in_editor(&self) -> bool {
+        matches!(self.runs, Runs::Editor(_))
+    }
+
     fn dirty(&self) -> Vec<(WsPath, Text)> {
         self.seen.dirty()
     }
@@ -209,7 +246,16 @@ impl Workspace for SessionWorkspace {
         cancel: CancellationToken,
     ) -> Result<Ran, WsError> {
         self.seen.command_starts();
-        self.shell.run(command, sink, cancel).await
+        match &self.runs {
+            Runs::Editor(terminals) if !command.background => {
+                self.shell.run_in_editor(&**terminals, command, sink, cancel).await
+            }
+            _ => {
+                let mut ran = self.shell.run(command, sink, cancel).await?;
+                ran.notes.extend(self.run_here());
+                Ok(ran)
+            }
+        }
     }
 
     async fn spill(&self, name: &str, text: &str) -> Result<PathBuf, WsError> {

@@ -13,7 +13,7 @@ use crate::{
     model::{Delta, Finish, scripted::Step},
     store::Store,
     tools::Tools,
-    workspace::{Buffers, NoBuffers, Workspace},
+    workspace::{EditorSide, NoBuffers, Workspace},
 };
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub(super) struct House {
 
 struct Fakes(Arc<Fake>);
 impl Workspaces for Fakes {
-    fn open(&self, _: &Folders, _: PathBuf, _: Arc<dyn Buffers>) -> Result<Arc<dyn Workspace>, OpenError> {
+    fn open(&self, _: &Folders, _: PathBuf, _: EditorSide) -> Result<Arc<dyn Workspace>, OpenError> {
         Ok(self.0.clone())
     }
     fn tools(&self) -> Tools {
@@ -55,7 +55,7 @@ impl House {
         Opening {
             folders: Folders { cwd: self.fake.root().to_owned(), additional: vec![] },
             instructions: vec![],
-            buffers: Box::new(|_| Arc::new(NoBuffers)),
+            editor: Box::new(|_| EditorSide { buffers: Arc::new(NoBuffers), terminals: None }),
         }
     }
     pub async fn load(&self, hermes: &Hermes, id: &SessionId) -> (Arc<Session>, Vec<Update>) {

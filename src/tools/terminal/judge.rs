@@ -51,6 +51,10 @@ pub(super) fn effects(
             verdict = Verdict::NotUnderstood;
         }
     }
+    if ws.runs_in_editor() && !background {
+        const WHERE: &str = "it runs in a terminal of the editor, outside the sandbox";
+        why = if why.is_empty() { WHERE.to_owned() } else { format!("{why}; {WHERE}") };
+    }
     let command =
         Command { text: text.to_owned(), cwd, timeout, verdict, why, assessment, background, unconfined };
     Effects { reads, runs: Some(command), ..Effects::default() }

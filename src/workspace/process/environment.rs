@@ -111,6 +111,20 @@ pub(super) fn of(base: &Env, carried: &Carried, verdict: Verdict, text: &str) ->
     env
 }
 
+/// What a command in a terminal of the editor gets beside the editor's own environment. One that runs unasked was judged by
+/// our `PATH`, so it has that one.
+pub(super) fn in_editor(base: &Env, verdict: Verdict) -> Vec<(String, String)> {
+    let own = |(n, v): &(&str, &str)| ((*n).to_owned(), (*v).to_owned());
+    let mut env: Vec<_> = FIXED.iter().map(own).collect();
+    if verdict == Verdict::ReadOnly {
+        env.extend(GIT_HARDENING.iter().map(own));
+        env.extend(["BASH_ENV", "ENV"].map(|n| (n.to_owned(), String::new())));
+        let path = base.get(OsStr::new("PATH")).map(|p| p.to_string_lossy().into_owned());
+        env.extend(path.map(|path| ("PATH".to_owned(), path)));
+    }
+    env
+}
+
 fn named_in(name: &OsStr, text: &str) -> bool {
     let Some(name) = name.to_str() else { return false };
     text.split('$').skip(1).any(|rest| {

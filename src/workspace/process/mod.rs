@@ -4,6 +4,7 @@ mod child;
 mod environment;
 mod helper;
 mod output;
+mod terminal;
 mod tree;
 
 pub(super) use child::{Ended, Running};
@@ -142,21 +143,13 @@ impl Shell {
         sink: Arc<dyn OutputSink>,
         cancel: CancellationToken,
     ) -> Result<Ran, WsError> {
-        let prepared = self.prepare(command).await?;
-        let cwd = command.cwd.real();
-        if !cwd.is_dir() {
-            self.reset_cwd();
-            return Err(WsError::NotFound {
-                path: command.cwd.to_string(),
-                hint: Some(format!("commands start in {} again", self.cwd().display())),
-            });
-        }
-        let running = Running::start(&self.settings.helper, &prepared.spec, cwd, &prepared.env)
-            .await
-            .map_err(|e| failed(&command.cwd, e))?;
-        let spill =
-            self.guard.session_folder().join(format!("command-{}.txt", uuid::Uuid::now_v7().simple()));
-        let collector = Arc::new(Mutex::new(Collector::new(spill)));
+        self.check(command)?;
+        let prepared = self.prepare(command).await;
+        let running =
+            Running::start(&self.settings.helper, &prepared.spec, command.cwd.real(), &prepared.env)
+                .await
+                .map_err(|e| failed(&command.cwd, e))?;
+        let collector = Arc::new(Mutex::new(Collector::new(self.spill_path())));
         if command.background {
             return Ok(self.jobs.adopt(command, running, (collector, sink, cancel), prepared.sandbox).await);
         }
@@ -171,11 +164,28 @@ impl Shell {
         Ok(ran)
     }
 
-    async fn prepare(&self, command: &Command) -> Result<Prepared, WsError> {
+    /// Whether a command can be run at all.
+    fn check(&self, command: &Command) -> Result<(), WsError> {
         if command.text.len() > TEXT_LIMIT || command.text.contains('\0') {
             let why = "the command is too long, or has a NUL character: write it to a file and run that";
             return Err(WsError::Io { path: command.cwd.to_string(), why: why.into() });
         }
+        if command.cwd.real().is_dir() {
+            return Ok(());
+        }
+        self.reset_cwd();
+        Err(WsError::NotFound {
+            path: command.cwd.to_string(),
+            hint: Some(format!("commands start in {} again", self.cwd().display())),
+        })
+    }
+
+    /// The file for the whole output of a command, where it has to be cut.
+    fn spill_path(&self) -> PathBuf {
+        self.guard.session_folder().join(format!("command-{}.txt", uuid::Uuid::now_v7().simple()))
+    }
+
+    async fn prepare(&self, command: &Command) -> Prepared {
         let (sandbox, name) = self.confinement(command).await;
         let mut env = environment::of(&self.base, &lock(&self.carried), command.verdict, &command.text);
         env.insert("PWD".into(), command.cwd.as_path().into());
@@ -195,7 +205,7 @@ impl Shell {
             last_words: if exports { ENVIRONMENT.into() } else { String::new() },
             sandbox,
         };
-        Ok(Prepared { spec, env, sandbox: name })
+        Prepared { spec, env, sandbox: name }
     }
 
     /// A temporary folder of this session's commands alone; short, since Unix sockets in it have names of 108 bytes.

@@ -7,6 +7,7 @@ mod editors;
 mod lifecycle;
 mod process;
 mod support;
+mod terminals;
 mod tidy;
 mod tools;
 mod transcripts;

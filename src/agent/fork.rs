@@ -7,7 +7,6 @@ use super::{
 use crate::{
     id::{MessageId, SessionId},
     log::{Block, Entry, Stored},
-    permit::Grants,
     store::{Parent, SessionHead, StoreError},
 };
 use std::sync::Arc;
@@ -78,8 +77,7 @@ impl Hermes {
         head.parent = Some(Parent { session: from.clone(), seq });
         self.store.fork(from.clone(), Some(seq), head).await.map_err(stored)?;
         let loaded = self.store.load(id.clone()).await.map_err(stored)?;
-        let grants = Grants::new(self.store.grants(opening.folders.cwd.clone()).await.unwrap_or_default());
-        let session = Arc::new(self.session(loaded.head, opening, loaded.entries, loaded.next, grants)?);
+        let session = Arc::new(self.session(loaded.head, opening, loaded.entries, loaded.next)?);
         let mut journal = session.journal().await;
         let closing = recover::forked(journal.entries(), &session);
         if let Err(e) = journal.append(closing).await {

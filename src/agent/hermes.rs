@@ -110,10 +110,9 @@ impl Hermes {
         head.roots = opening.folders.additional.clone();
         head.settings = self.settings.clone();
         let folders = opening.folders.clone();
-        let session = Arc::new(self.session(head.clone(), opening, vec![], 0, Grants::default())?);
+        let session = Arc::new(self.session(head.clone(), opening, vec![], 0)?);
         self.store.create(head).detach();
         self.slot_or_new(&id).put(Some(session.clone()));
-        session.set_project_grants(self.store.grants(folders.cwd));
         Ok(session)
     }
 
@@ -140,13 +139,12 @@ impl Hermes {
         };
         let mut notices = recover::notices(&loaded, &opening.folders);
         let mut head = loaded.head.clone();
-        let grants = Grants::new(self.store.grants(opening.folders.cwd.clone()).await.unwrap_or_default());
         if head.cwd != opening.folders.cwd || head.roots != opening.folders.additional {
             (head.cwd, head.roots) = (opening.folders.cwd.clone(), opening.folders.additional.clone());
             self.store.set_folders(id.clone(), head.cwd.clone(), head.roots.clone()).detach();
         }
         let draft = loaded.draft;
-        let session = Arc::new(self.session(head, opening, loaded.entries, loaded.next, grants)?);
+        let session = Arc::new(self.session(head, opening, loaded.entries, loaded.next)?);
         if session.is_writable() {
             let mut journal = session.journal().await;
             let closing = recover::closing(journal.entries(), draft.as_ref(), &session);
@@ -165,7 +163,6 @@ impl Hermes {
         opening: Opening,
         entries: Vec<Stored>,
         next: u64,
-        grants: Grants,
     ) -> Result<Session, OpenError> {
         let id = head.id.clone();
         let editor = (opening.editor)(&id);
@@ -195,7 +192,7 @@ impl Hermes {
             limits: self.limits,
             instructions,
             settings: head.settings,
-            grants,
+            grants: Grants::default(),
             lock,
             held,
             titled: head.title.is_some(),
@@ -238,6 +235,9 @@ impl Keep for Kept {
     }
     fn draft(&self, session: &SessionId, id: &MessageId, text: &str, thinking: &str) {
         self.store.draft(session.clone(), id.clone(), text.to_owned(), thinking.to_owned()).detach();
+    }
+    async fn grants(&self, _: &SessionId) -> Result<Vec<Grant>, KeepError> {
+        self.store.grants(self.folder.clone()).await.map_err(|e| KeepError(e.to_string()))
     }
     async fn grant(&self, _: &SessionId, grant: Grant) -> Result<(), KeepError> {
         self.store.add_grant(self.folder.clone(), grant).await.map_err(|e| KeepError(e.to_string()))

@@ -15,6 +15,8 @@ pub trait Keep: Send + Sync {
     async fn append(&self, session: &SessionId, entries: Vec<Stored>) -> Result<(), KeepError>;
     /// Checkpoints the text of a reply that is being streamed; never waits. The next append replaces it.
     fn draft(&self, session: &SessionId, id: &MessageId, text: &str, thinking: &str);
+    /// The permissions remembered for the session's project.
+    async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, KeepError>;
     /// Remembers a permission for the session's project.
     async fn grant(&self, session: &SessionId, grant: Grant) -> Result<(), KeepError>;
     /// Keeps contents of files for undo, found again by the SHA-256 of their bytes. Durable when it returns.

@@ -8,7 +8,7 @@ use crate::{
     log::Settings,
     model::{ModelError, ModelInfo, Provider},
     permit::{Grant, Grants},
-    store::{Reply, SessionLock},
+    store::SessionLock,
     tools::Tools,
     workspace::Workspace,
 };
@@ -78,10 +78,10 @@ pub struct Session {
     unserved: Mutex<Vec<String>>,
     /// It has a title, which its first prompt does not replace.
     titled: std::sync::atomic::AtomicBool,
-    /// The grants of the project, until they are read.
-    project: Mutex<Option<Reply<Vec<Grant>>>>,
     /// What the user says to the turn that runs.
     pub steering: super::steer::Steering,
+    /// Whether the grants of the project were read.
+    settled: std::sync::atomic::AtomicBool,
     /// What was read of the roots before commands.
     pub(super) census: Mutex<crate::workspace::census::Memory>,
     /// The conversation. Only who holds the turnstile of the session's slot locks it, so it never waits.
@@ -135,8 +135,8 @@ impl Session {
             prompted: false.into(),
             unserved: Mutex::default(),
             titled: parts.titled.into(),
-            project: Mutex::default(),
             steering: Default::default(),
+            settled: false.into(),
             census: Mutex::default(),
             journal: tokio::sync::Mutex::new(parts.journal),
         }
@@ -186,19 +186,14 @@ impl Session {
         self.titled.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// The project's remembered permissions, being read while the session opens.
-    pub(super) fn set_project_grants(&self, grants: Reply<Vec<Grant>>) {
-        *self.project.lock().unwrap_or_else(PoisonError::into_inner) = Some(grants);
-    }
-
-    /// Waits until the project's remembered permissions are in force.
+    /// Puts the project's remembered permissions in force, once: they are read for the first turn, not before.
     pub(super) async fn settle_grants(&self) {
-        let pending = self.project.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(pending) = pending {
-            match pending.await {
-                Ok(grants) => grants.into_iter().for_each(|grant| self.grant(grant)),
-                Err(e) => tracing::warn!("the permissions of the project could not be read: {e}"),
-            }
+        if self.settled.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            return;
+        }
+        match self.keep.grants(&self.id).await {
+            Ok(grants) => grants.into_iter().for_each(|grant| self.grant(grant)),
+            Err(e) => tracing::warn!("the permissions of the project could not be read: {e}"),
         }
     }
 

@@ -59,6 +59,9 @@ impl Keep for Memory {
         Ok(())
     }
     fn draft(&self, _: &SessionId, _: &MessageId, _: &str, _: &str) {}
+    async fn grants(&self, _: &SessionId) -> Result<Vec<Grant>, KeepError> {
+        Ok(self.grants.lock().unwrap().clone())
+    }
     async fn grant(&self, _: &SessionId, grant: Grant) -> Result<(), KeepError> {
         self.grants.lock().unwrap().push(grant);
         Ok(())

@@ -109,7 +109,6 @@ impl Hermes {
         let mut head = SessionHead::new(id.clone(), opening.folders.cwd.clone());
         head.roots = opening.folders.additional.clone();
         head.settings = self.settings.clone();
-        let folders = opening.folders.clone();
         let session = Arc::new(self.session(head.clone(), opening, vec![], 0)?);
         self.store.create(head).detach();
         self.slot_or_new(&id).put(Some(session.clone()));

@@ -1,6 +1,7 @@
 //! Turns in memory: the real turn, calls, gate and projections over a scripted model, a fake editor and a fake workspace.
 mod cancel;
 mod compact;
+mod crash;
 mod history;
 mod random;
 mod turns;

@@ -10,7 +10,7 @@ use crate::{
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
-enum Move {
+pub(super) enum Move {
     Say(&'static str),
     Think,
     Call(&'static str, &'static str),
@@ -19,7 +19,7 @@ enum Move {
     Cancel,
 }
 
-fn moves() -> impl Strategy<Value = Vec<Move>> {
+pub(super) fn moves() -> impl Strategy<Value = Vec<Move>> {
     let one = prop_oneof![
         3 => prop::sample::select(vec!["", "a", "some text "]).prop_map(Move::Say),
         1 => Just(Move::Think),
@@ -34,7 +34,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     prop::collection::vec(one, 0..8)
 }
 
-fn steps(moves: &[Move]) -> Vec<Step> {
+pub(super) fn steps(moves: &[Move]) -> Vec<Step> {
     let mut out: Vec<Step> = moves
         .iter()
         .map(|m| match m {

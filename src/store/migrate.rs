@@ -77,6 +77,8 @@ fn pragmas(conn: &Connection) -> rusqlite::Result<()> {
 fn recognise(conn: &Connection, file: &Path) -> Result<i64, StoreError> {
     let sql = |e| StoreError::sqlite(file, e);
     let number = |name| conn.pragma_query_value(None, name, |r| r.get::<_, i64>(0)).map_err(sql);
+    // One snapshot: another process may be making the database in this moment.
+    let _read = conn.is_autocommit().then(|| conn.unchecked_transaction()).transpose().map_err(sql)?;
     let (application, version) = (number("application_id")?, number("user_version")?);
     if application != APPLICATION {
         let tables: i64 =

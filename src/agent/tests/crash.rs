@@ -80,6 +80,9 @@ impl Keep for Dying {
     fn draft(&self, session: &SessionId, id: &MessageId, text: &str, thinking: &str) {
         self.kept.draft(session, id, text, thinking);
     }
+    async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, KeepError> {
+        self.kept.grants(session).await
+    }
     async fn grant(&self, session: &SessionId, grant: Grant) -> Result<(), KeepError> {
         self.kept.grant(session, grant).await
     }

@@ -122,6 +122,17 @@ pub fn parse(line: &[u8]) -> Incoming<'_> {
     }
 }
 
+/// For fuzzing: a line is one thing, and the id that is echoed for it is the id that it had.
+#[doc(hidden)]
+pub fn fuzz(line: &[u8]) {
+    match parse(line) {
+        Incoming::Request { id, .. } | Incoming::Response { id, .. } | Incoming::Malformed { id, .. } => {
+            assert_eq!(Id::parse(id.raw()).as_ref(), Some(&id), "an id echoed");
+        }
+        Incoming::Notification { .. } | Incoming::Ignored(_) => {}
+    }
+}
+
 fn malformed(id: Id, error: acp::Error, why: &str) -> Incoming<'static> {
     Incoming::Malformed { id, error: error.data(serde_json::Value::from(why)) }
 }

@@ -108,18 +108,33 @@ impl Parser {
     }
 }
 
+/// The events of a stream that comes in these parts.
+fn all(parts: &[&[u8]]) -> Result<Vec<(String, String)>, TooLarge> {
+    let (mut parser, mut out) = (Parser::default(), Vec::new());
+    for part in parts {
+        parser.feed(part, |e, d| out.push((e.into(), d.into())))?;
+    }
+    parser.finish(|e, d| out.push((e.into(), d.into())))?;
+    Ok(out)
+}
+
+/// For fuzzing: where a stream is cut makes no difference. The first byte says where.
+#[doc(hidden)]
+pub fn fuzz(bytes: &[u8]) {
+    let Some((at, stream)) = bytes.split_first() else { return };
+    let (first, rest) = stream.split_at(usize::from(*at).min(stream.len()));
+    let whole = all(&[stream]);
+    assert_eq!(all(&[first, rest]), whole, "in two parts");
+    assert_eq!(all(&stream.chunks(1).collect::<Vec<_>>()), whole, "byte by byte");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     fn all(parts: &[&[u8]]) -> Vec<(String, String)> {
-        let (mut parser, mut out) = (Parser::default(), Vec::new());
-        for part in parts {
-            parser.feed(part, |e, d| out.push((e.into(), d.into()))).unwrap();
-        }
-        parser.finish(|e, d| out.push((e.into(), d.into()))).unwrap();
-        out
+        super::all(parts).unwrap()
     }
     fn check(stream: &[u8], want: &[(&str, &str)]) {
         let want: Vec<_> = want.iter().map(|(e, d)| (e.to_string(), d.to_string())).collect();
@@ -181,6 +196,7 @@ mod tests {
             for cut in cuts { parts.push(&stream[from..cut]); from = cut; }
             parts.push(&stream[from..]);
             prop_assert_eq!(all(&parts), whole);
+            fuzz(&stream);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! differs in a letter is other text. Only the match is replaced, and inside it lines that the edit does not change keep
 //! their bytes.
 
+mod fuzz;
 mod indent;
 mod nearest;
 mod refusal;
@@ -14,6 +15,8 @@ mod search;
 mod splice;
 mod view;
 
+#[doc(hidden)]
+pub use fuzz::fuzz;
 pub use indent::Rule;
 pub(crate) use indent::{indent, is_blank};
 pub use nearest::Nearest;

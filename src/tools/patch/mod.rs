@@ -14,11 +14,14 @@
 //!   file would be.
 
 mod apply;
+mod fuzz;
 mod hunks;
 mod parse;
 mod tool;
 
 pub use apply::{VirtualChange, simulate, touched};
+#[doc(hidden)]
+pub use fuzz::fuzz;
 pub use hunks::{HunkError, HunkWhy};
 pub use parse::{FileOp, Hunk, HunkLine, Kind, parse};
 pub use tool::ApplyPatch;

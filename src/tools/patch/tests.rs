@@ -1,38 +1,8 @@
 use super::*;
 use crate::tools::cases::{Case, cases};
 use crate::workspace::text::Text;
+use fuzz::{Tree, run, written};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
-
-type Tree = BTreeMap<String, Text>;
-
-fn run(patch: &str, files: &Tree) -> Result<Vec<VirtualChange>, PatchError> {
-    let ops = parse(patch)?;
-    let known = touched(&ops);
-    simulate(&ops, &|path: &str| {
-        assert!(known.contains(&path), "{path} was not announced");
-        Ok::<_, String>(files.get(path).cloned())
-    })
-}
-
-/// Writes the changes as a disk would, in order.
-fn written(changes: &[VirtualChange], files: &Tree) -> Tree {
-    let mut tree = files.clone();
-    for change in changes {
-        match change {
-            VirtualChange::Write { path, old, new } => {
-                assert_eq!(tree.get(path), old.as_ref(), "{path}");
-                tree.insert(path.clone(), new.clone());
-            }
-            VirtualChange::Delete { path, old } => assert_eq!(tree.remove(path).as_ref(), Some(old)),
-            VirtualChange::Move { from, to, old, new } => {
-                assert_eq!(tree.remove(from).as_ref(), Some(old));
-                tree.insert(to.clone(), new.clone());
-            }
-        }
-    }
-    tree
-}
 
 fn summary(change: &VirtualChange) -> String {
     match change {
@@ -145,6 +115,11 @@ proptest! {
             Ok(changes) => prop_assert!(!changes.is_empty()),
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
+    }
+
+    #[test]
+    fn any_bytes_are_a_patch_or_a_refusal(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        fuzz(&bytes);
     }
 
     #[test]

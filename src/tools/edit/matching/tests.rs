@@ -134,25 +134,14 @@ proptest! {
         let text = Text::new_utf8(content.clone());
         let edit = Replacement { old: sent, new, replace_all: all };
         if let Ok(done) = apply(&text, std::slice::from_ref(&edit)) {
-            // What is left after the places are cut out of the result is what was around them.
-            let result = done.text.content();
-            let mut outside = Vec::new();
-            let mut from = 0;
-            for place in &done.applied[0].places {
-                outside.push(&result[from..place.start]);
-                from = place.end;
-            }
-            outside.push(&result[from..]);
-            let (first, last) = (outside[0], outside[outside.len() - 1]);
-            prop_assert!(content.starts_with(first) && content.ends_with(last));
-            let mut rest = content.as_str();
-            for part in outside {
-                let at = rest.find(part);
-                prop_assert!(at.is_some());
-                rest = &rest[at.unwrap_or(0) + part.len()..];
-            }
+            super::fuzz::outside_stays(&content, &done);
             prop_assert_eq!(apply(&text, std::slice::from_ref(&edit)), Ok(done.clone()));
         }
+    }
+
+    #[test]
+    fn any_bytes_are_an_edit_or_a_refusal(bytes in prop::collection::vec(prop_oneof![Just(0), Just(b'\n'), any::<u8>()], 0..200)) {
+        fuzz(&bytes);
     }
 
     #[test]

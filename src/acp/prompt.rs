@@ -1,5 +1,5 @@
 //! `session/prompt` and `session/cancel`.
-use super::{App, admit, auth, commands, from_acp, session, steer, unknown_session};
+use super::{App, admit, auth, commands, from_acp, session, steer, to_acp, unknown_session};
 use crate::{
     agent::{
         journal::KeepError,
@@ -31,6 +31,9 @@ pub async fn prompt(
     }
     let mut admitted: Admitted = call.take().ok_or_else(|| unknown_session(&request.session_id))?;
     let ticket = admitted.ticket.take().ok_or_else(Error::internal_error)?;
+    if admitted.ahead > 0 {
+        tell_queue(admitted.ahead, &request.session_id, &call).await;
+    }
     let turnstile = ticket.wait().await;
     admit::until_answered(app, &call, (&*request.session_id.0).into(), turnstile);
     let session = admitted.slot.session().ok_or_else(|| unknown_session(&request.session_id))?;
@@ -64,6 +67,14 @@ pub async fn prompt(
         Ok(stop) => Ok(acp::PromptResponse::new(stop_reason(stop))),
         Err(e) => Err(error(e)),
     }
+}
+
+/// Tells a client that wants to show it how many prompts are in front of this one.
+async fn tell_queue(ahead: usize, session: &acp::SessionId, call: &Call) {
+    let meta = to_acp::meta("hermes-editor", json!({"queue": ahead}));
+    let update = acp::SessionUpdate::SessionInfoUpdate(acp::SessionInfoUpdate::new().meta(meta));
+    // One that cannot be sent is not missed.
+    _ = call.peer.update(&acp::SessionNotification::new(session.clone(), update)).await;
 }
 
 fn takes_images(session: &crate::agent::session::Session) -> bool {

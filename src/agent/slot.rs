@@ -39,8 +39,11 @@ impl Slot {
     /// Admits a prompt: its place in line, and the token that a cancel finds from now on.
     pub fn admit(self: &Arc<Self>, cancel: CancellationToken) -> Admitted {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
-        lock(&self.prompts).push((serial, cancel.clone()));
-        Admitted { slot: self.clone(), ticket: Some(self.line.ticket()), serial, cancel }
+        let mut prompts = lock(&self.prompts);
+        let ahead = prompts.len();
+        prompts.push((serial, cancel.clone()));
+        drop(prompts);
+        Admitted { ahead, slot: self.clone(), ticket: Some(self.line.ticket()), serial, cancel }
     }
 
     /// Cancels the running prompt and all that were admitted before now.
@@ -59,6 +62,8 @@ pub struct Admitted {
     pub slot: Arc<Slot>,
     pub ticket: Option<Ticket>,
     serial: u64,
+    /// Prompts that ran or waited when it came.
+    pub ahead: usize,
     pub cancel: CancellationToken,
 }
 

@@ -19,6 +19,7 @@
 //! restart / kill                   end of input, or `kill -9`; then a new process
 //! saw? / disk? a.txt               shows what the model was sent since the last time, or a file
 //! full                             from now on whole results of initialize, session/new and the like
+//! queue                            from now on the length of the queue is shown
 //! commands                         from now on `available_commands_update` is shown
 //! no-replay WHY                    the session is not loaded again at the end
 //! <      text  M1 "Hello"          what the agent sent

@@ -24,6 +24,7 @@ pub struct Run {
     sent: usize,
     full: bool,
     commands: bool,
+    queue: bool,
     no_replay: bool,
     stuck: bool,
     update: bool,
@@ -59,6 +60,7 @@ pub async fn run(text: &str, update: bool) -> (String, Vec<String>) {
         sent: 0,
         full: false,
         commands: false,
+        queue: false,
         no_replay: false,
         stuck: false,
         update,
@@ -121,6 +123,13 @@ impl Run {
         if let Incoming::Update { update, .. } = &came
             && update["sessionUpdate"] == "available_commands_update"
             && !self.commands
+        {
+            return;
+        }
+        // Sent beside the turn that runs: where it comes in between is chance.
+        if let Incoming::Update { update, .. } = &came
+            && update["_meta"]["hermes-editor"].get("queue").is_some()
+            && !self.queue
         {
             return;
         }
@@ -187,6 +196,7 @@ impl Run {
             }
             "full" => self.full = true,
             "commands" => self.commands = true,
+            "queue" => self.queue = true,
             "no-replay" => self.no_replay = true,
             word => panic!("`{word}` is nothing that a transcript can do"),
         }

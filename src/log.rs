@@ -263,7 +263,7 @@ pub struct Touched {
 #[serde(rename_all = "snake_case")]
 pub enum FileState {
     Absent,
-    /// It was there, and was not read: too large, or by its name a secret.
+    /// It was there, and was not read: too large, or a secret by its name.
     Unknown,
     /// `bytes`: SHA-256 in hexadecimal, the id of the snapshot where one was kept. `text`: that of the text, decoded,
     /// without byte-order mark, with LF, where it is another.

@@ -31,3 +31,6 @@ impl Drop for Secret {
         std::hint::black_box(&bytes);
     }
 }
+
+mod redact;
+pub use redact::{Redactor, Stream, mask};

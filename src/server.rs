@@ -28,6 +28,9 @@ pub fn run(stdio: Stdio, trace: Option<&Path>) -> anyhow::Result<()> {
             signals.cancel();
         });
         let parts = setup::assemble(DataDirs::from_env()?)?;
+        if let Some(trace) = &trace {
+            parts.secrets.values().for_each(|secret| trace.redact(secret.expose()));
+        }
         let transport = Transport::stdio(stdio, trace).context("cannot use standard input and output")?;
         let store = parts.hermes.store.clone();
         acp::serve(acp::App::new(parts.hermes, parts.auth), transport, shutdown).await?;

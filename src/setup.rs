@@ -8,10 +8,14 @@ use crate::{
     config::{self, Config, DataDirs, KeySource},
     log::Settings,
     model::{CredentialState, ErrorKind, ModelError, ModelInfo, Provider, Registry},
-    secret::Secret,
+    secret::{Redactor, Secret},
     store::Store,
     tools::{self, Tools},
-    workspace::{EditorSide, SessionWorkspace, Setup, Workspace, process, sandbox},
+    workspace::{
+        EditorSide, SessionWorkspace, Setup, Workspace,
+        process::{self, environment::KEYS},
+        sandbox,
+    },
 };
 use std::{
     path::{Path, PathBuf},
@@ -22,6 +26,8 @@ use std::{
 pub struct Assembly {
     pub hermes: Arc<Hermes>,
     pub auth: Box<dyn Auth>,
+    /// What nothing may show or keep.
+    pub secrets: Redactor,
 }
 
 fn env(name: &str) -> Option<String> {
@@ -32,6 +38,7 @@ fn env(name: &str) -> Option<String> {
 /// Where there is no folder for data, with what to do.
 pub fn assemble(dirs: DataDirs) -> anyhow::Result<Assembly> {
     let config = Config::load(&dirs, env);
+    let secrets = secrets(&config);
     let store = Store::open(&dirs)?;
     let limits = Limits {
         iterations: config.limits.iterations,
@@ -42,7 +49,7 @@ pub fn assemble(dirs: DataDirs) -> anyhow::Result<Assembly> {
     let models = Arc::new(Catalogue::new(dirs, &config));
     let workspaces = Box::new(Local { config });
     let hermes = Hermes::new(store, models.clone(), limits, settings, workspaces);
-    Ok(Assembly { hermes: Arc::new(hermes), auth: Box::new(models) })
+    Ok(Assembly { hermes: Arc::new(hermes), auth: Box::new(models), secrets })
 }
 
 /// The models of the configuration; read again at `authenticate`.
@@ -128,16 +135,18 @@ struct Local {
     config: Config,
 }
 
+/// How long the login shell may take.
+const LOGIN_SHELL: std::time::Duration = std::time::Duration::from_secs(3);
+
 /// How commands run, by the configuration.
 fn commands(config: &Config) -> process::Settings {
     let keys = config.providers.values().filter_map(|p| match &p.key {
         Some(KeySource::Env(name)) => Some(name.clone()),
         _ => None,
     });
-    let secrets = config.providers.values().filter_map(|p| p.read_key(env).ok().flatten());
     process::Settings {
-        strip: keys.chain(KEY_VARIABLES.iter().map(|k| (*k).to_owned())).collect(),
-        secrets: secrets.chain(KEY_VARIABLES.iter().filter_map(|k| env(k)).map(Secret::new)).collect(),
+        strip: keys.collect(),
+        secrets: secrets(config),
         sandbox: match config.sandbox.mode {
             config::SandboxMode::WorkspaceWrite => sandbox::Mode::WorkspaceWrite,
             config::SandboxMode::ReadOnly => sandbox::Mode::ReadOnly,
@@ -146,13 +155,37 @@ fn commands(config: &Config) -> process::Settings {
         network_unasked: config.sandbox.network_unasked,
         network_approved: config.sandbox.network_approved,
         writable: config.sandbox.roots.clone(),
+        login_shell: config.terminal.login_shell.then_some(LOGIN_SHELL),
         ..process::Settings::default()
     }
 }
 
-/// Variables that hold keys of models by convention; commands do not get them.
-const KEY_VARIABLES: &[&str] =
-    &["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"];
+/// Our own secret values, by the names under which placeholders show them: keys of the configured providers, variables
+/// that hold keys of models by convention, and headers that carry credentials.
+pub fn secrets(config: &Config) -> Redactor {
+    let keys = config.providers.iter().filter_map(|(id, p)| {
+        let name = match &p.key {
+            Some(KeySource::Env(name)) => name.clone(),
+            _ => format!("{id}.key"),
+        };
+        Some((name, p.read_key(env).ok().flatten()?))
+    });
+    let variables = KEYS.iter().filter_map(|k| Some(((*k).to_owned(), Secret::new(env(k)?))));
+    let headers = config.providers.iter().flat_map(|(id, p)| {
+        p.headers.iter().filter(|(name, _)| is_credential(name)).map(move |(name, value)| {
+            // `Bearer KEY`: the key is what must not be seen.
+            let value = value.expose().trim();
+            let token = value.split_once(' ').map_or(value, |(_, token)| token);
+            (format!("{id}.headers.{name}"), Secret::new(token))
+        })
+    });
+    Redactor::new(keys.chain(variables).chain(headers))
+}
+
+fn is_credential(header: &str) -> bool {
+    let name = header.to_ascii_lowercase();
+    ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|part| name.contains(part))
+}
 
 /// The longest `AGENTS.md` that is taken, in bytes.
 const INSTRUCTIONS: u64 = 32 * 1024;

@@ -47,7 +47,7 @@ impl Ask<'_> {
             raw_input: self.raw_input.clone(),
             effects: effects.clone(),
             why,
-            options: options(remember.as_deref()),
+            options: options(remember.as_deref(), effects.runs.as_ref().is_some_and(|c| c.unconfined)),
             hunks,
         };
         let mut note = |answer: &str| {
@@ -116,9 +116,10 @@ impl Ask<'_> {
 }
 
 /// The options, in the words of what each covers.
-fn options(remember: Option<&[Grant]>) -> Vec<Choice> {
+fn options(remember: Option<&[Grant]>, unconfined: bool) -> Vec<Choice> {
+    let once = if unconfined { "Run without the sandbox, once" } else { "Allow once" };
     let choice = |id, name: String, allow, scope| Choice { id, name, allow, scope };
-    let mut all = vec![choice("allow_once", "Allow once".into(), true, Scope::Once)];
+    let mut all = vec![choice("allow_once", once.into(), true, Scope::Once)];
     if let Some(grants) = remember {
         let what = grants.iter().map(words).collect::<Vec<_>>().join(" and ");
         all.push(choice(

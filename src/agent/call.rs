@@ -1,10 +1,13 @@
 //! One tool call: prepare → plan → permit → run → close. Whatever happens, it is closed exactly once (I10, I11).
+mod unconfined;
+
 use super::{
     ask::{self, Permitted},
     journal::{Journal, KeepError},
     live::Live,
     port::{CallChanged, CallOpened, CallStatus, Editor, Update},
     record::Recorded,
+    redact,
     repeat::{self, Repeats},
     reply::Made,
     session::Session,
@@ -218,7 +221,12 @@ impl<'t> Caller<'t> {
                     let began = Entry::Began { call: open.call.id.clone(), plan: began, card };
                     journal.append(open.asked.take().into_iter().chain([began]).collect()).await?;
                 }
-                self.effect(&open, prepared, effects).await
+                let permitted = effects.runs.is_some().then(|| effects.clone());
+                let end = self.effect(&open, prepared, effects).await;
+                match permitted {
+                    Some(permitted) => self.unconfined(&open, permitted, end, journal).await?,
+                    None => end,
+                }
             }
         };
         Ok(self.close(open, end).await)
@@ -242,6 +250,9 @@ impl<'t> Caller<'t> {
                 Ok(effects) => effects,
                 Err(e) => return Err(failure(e)),
             };
+            if let Some(why) = redact::refusal(&self.session.workspace.secrets(), &effects) {
+                return Err(End::told(Outcome::Failed, why));
+            }
             self.preview(open, &effects).await;
             let permitted = {
                 let _one_at_a_time = self.asking.lock().await;
@@ -273,7 +284,8 @@ impl<'t> Caller<'t> {
 
     /// Shows what the plan tells: the exact diff, the whole command, where.
     async fn preview(&self, open: &mut Open, effects: &Effects) {
-        let (shown, locations) = super::preview::of(effects);
+        let (mut shown, locations) = super::preview::of(effects);
+        redact::shown(&self.session.workspace.secrets(), &mut shown);
         let mut changed = CallChanged { id: open.call.id.clone(), ..CallChanged::default() };
         if !locations.is_empty() && locations != open.card.locations {
             open.card.locations = locations.clone();
@@ -344,7 +356,11 @@ impl<'t> Caller<'t> {
             entries.push(Entry::Touched { call: open.call.id.clone(), files: end.touched });
         }
         let mut card = open.card;
-        let output = end.output;
+        let (mut output, secrets) = (end.output, self.session.workspace.secrets());
+        if end.outcome != Outcome::Ok {
+            output.text.extend(redact::hint(&secrets, &open.call.args));
+        }
+        redact::output(&secrets, &mut output);
         let told = match end.outcome {
             Outcome::Ok => output.text.clone(),
             _ if output.text.is_empty() => "failed".to_owned(),

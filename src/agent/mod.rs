@@ -23,6 +23,7 @@ mod preview;
 pub mod prompt;
 mod record;
 mod recover;
+mod redact;
 mod repeat;
 mod reply;
 mod search;

@@ -43,7 +43,10 @@ impl<'a> Recorded<'a> {
     }
 
     /// Keeps contents. That they cannot be kept must not keep the call from running: undo then says that it cannot.
-    async fn keep(&self, contents: Vec<Vec<u8>>) {
+    /// What holds a secret of ours is not kept: the store must not have it.
+    async fn keep(&self, mut contents: Vec<Vec<u8>>) {
+        let secrets = self.inner().secrets();
+        contents.retain(|c| !secrets.is_in(c));
         if !contents.is_empty()
             && let Err(e) = self.session.keep.snapshot(&self.session.id, contents).await
         {

@@ -217,7 +217,7 @@ impl Undo<'_> {
             FileState::Unknown => {
                 return restore
                     .lost
-                    .push(format!("{path}: what was in it was not kept (large, or by its name a secret)"));
+                    .push(format!("{path}: what was in it was not kept (large, or it holds a secret)"));
             }
             FileState::Content { bytes, .. } => match self.session.keep.content(bytes).await {
                 None => {

@@ -37,6 +37,7 @@ pub(crate) struct Fake {
     pub(crate) cwd: Mutex<Option<PathBuf>>,
     /// What a command does to the folder.
     pub(crate) on_run: Mutex<Option<fn(&Path)>>,
+    pub(crate) secrets: Mutex<crate::secret::Redactor>,
 }
 
 impl Fake {
@@ -54,6 +55,7 @@ impl Fake {
             formatter: Mutex::default(),
             cwd: Mutex::default(),
             on_run: Mutex::default(),
+            secrets: Mutex::default(),
         }
     }
     pub(crate) fn root(&self) -> &Path {
@@ -231,6 +233,9 @@ impl Workspace for Fake {
         let ran = self.results.lock().unwrap().pop_front().unwrap_or_else(ok);
         sink.output(ran.output.as_bytes());
         Ok(ran)
+    }
+    fn secrets(&self) -> crate::secret::Redactor {
+        self.secrets.lock().unwrap().clone()
     }
     async fn spill(&self, name: &str, text: &str) -> Result<PathBuf, WsError> {
         let folder = self.folder.path().join("session");

@@ -102,6 +102,8 @@ pub struct Output {
     pub plan: Option<Vec<PlanItem>>,
     /// The tool ran, and what it did failed (a non-zero exit): the card is `failed`, the model reads `text`.
     pub failed: bool,
+    /// Why the sandbox seems to have stopped it: the person is asked whether it may run again without.
+    pub denied: Option<String>,
 }
 impl Output {
     pub fn text(text: impl Into<String>) -> Self {

@@ -128,7 +128,7 @@ impl Tool for Terminal {
         };
         let failed = (ran.job.is_none() && ran.exit.code != Some(0)) || ran.timed_out || ran.cancelled;
         let text = told(&args, command, &ran, &unsaved, cx.workspace);
-        Ok(Output { shown: vec![shown], failed, ..Output::text(text) })
+        Ok(Output { shown: vec![shown], failed, denied: ran.denied.clone(), ..Output::text(text) })
     }
 }
 
@@ -162,9 +162,7 @@ fn told(args: &Args, command: &Command, ran: &Ran, unsaved: &[String], ws: &dyn 
         note(format!("processes that it left behind were ended: {}", ran.leftovers.join(", ")));
     }
     if let Some(why) = &ran.denied {
-        note(format!(
-            "the sandbox seems to have stopped it: {why}. If it has to do that, call it again with `unconfined`: the person is asked"
-        ));
+        note(format!("the sandbox seems to have stopped it: {why}"));
     }
     if let Some(path) = &ran.spilled {
         note(format!("the whole output is in {}: `read` takes it in parts", path.display()));

@@ -164,6 +164,10 @@ pub trait Workspace: Reader {
     ) -> Result<Ran, WsError>;
     /// Keeps a long result in the session folder; returns the path that `read` takes.
     async fn spill(&self, name: &str, text: &str) -> Result<std::path::PathBuf, WsError>;
+    /// Our own secrets, which nothing may show or keep.
+    fn secrets(&self) -> crate::secret::Redactor {
+        crate::secret::Redactor::default()
+    }
     /// The commands that run in the background, where this workspace can have any.
     fn jobs(&self) -> Option<&jobs::Jobs> {
         None

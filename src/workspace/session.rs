@@ -275,6 +275,9 @@ impl Workspace for SessionWorkspace {
         Ok(path)
     }
 
+    fn secrets(&self) -> crate::secret::Redactor {
+        self.shell.secrets()
+    }
     fn jobs(&self) -> Option<&Jobs> {
         Some(self.shell.jobs())
     }

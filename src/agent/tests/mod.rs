@@ -4,6 +4,7 @@ mod compact;
 mod crash;
 mod history;
 mod random;
+mod secrets;
 mod turns;
 mod undo;
 

@@ -4,7 +4,10 @@ use super::{
     helper::{CANCEL, HELPER, Report, Spec},
     output::Collector,
 };
-use crate::workspace::OutputSink;
+use crate::{
+    secret::{Redactor, Stream},
+    workspace::{OutputSink, freshness::lock},
+};
 use std::{
     path::Path,
     process::Stdio,
@@ -31,6 +34,7 @@ pub(in crate::workspace) struct Running {
     output: ChildStdout,
     report: ChildStderr,
     started: Instant,
+    secrets: Stream,
 }
 
 /// How it went.
@@ -55,7 +59,19 @@ impl Running {
         let output = child.stdout.take().ok_or_else(broken)?;
         let report = child.stderr.take().ok_or_else(broken)?;
         control.write_all(&line).await?;
-        Ok(Running { child, control, output, report, started: Instant::now() })
+        Ok(Running {
+            child,
+            control,
+            output,
+            report,
+            started: Instant::now(),
+            secrets: Redactor::default().stream(),
+        })
+    }
+
+    /// Its output is passed on without these.
+    pub fn redacted(self, secrets: &Redactor) -> Self {
+        Running { secrets: secrets.stream(), ..self }
     }
 
     /// Passes the output on until everything that the command started has ended.
@@ -68,6 +84,12 @@ impl Running {
     ) -> std::io::Result<Ended> {
         let deadline = self.started + timeout.unwrap_or(Duration::from_secs(365 * 86_400));
         let (mut timed_out, mut cancelled) = (false, false);
+        let pass = |bytes: &[u8]| {
+            if !bytes.is_empty() {
+                sink.output(bytes);
+                lock(collector).push(bytes);
+            }
+        };
         let mut text = Vec::new();
         let mut report = (&mut self.report).take(REPORT_LIMIT);
         let mut buffer = vec![0u8; 64 * 1024];
@@ -88,10 +110,7 @@ impl Running {
                 }
                 read = self.output.read(&mut buffer), if output_open => match read {
                     Ok(0) | Err(_) => output_open = false,
-                    Ok(n) => {
-                        sink.output(&buffer[..n]);
-                        crate::workspace::freshness::lock(collector).push(&buffer[..n]);
-                    }
+                    Ok(n) => pass(&self.secrets.push(&buffer[..n], false)),
                 },
                 read = report.read_buf(&mut text), if report_open => {
                     report_open = matches!(read, Ok(n) if n > 0);
@@ -107,7 +126,8 @@ impl Running {
                 () = drained => break,
             }
         }
-        crate::workspace::freshness::lock(collector).finish();
+        pass(&self.secrets.push(&[], true));
+        lock(collector).finish();
         Ok(Ended { report: parse(&text)?, timed_out, cancelled, took: self.started.elapsed() })
     }
 }

@@ -47,7 +47,7 @@ const DROPPED: &[&str] = &[
 ];
 
 /// Keys of model providers: an agent's own, not the project's.
-const KEYS: &[&str] = &[
+pub(crate) const KEYS: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "AZURE_OPENAI_API_KEY",
@@ -73,14 +73,8 @@ const CARRY_LIMIT: usize = 128 * 1024;
 /// What commands start from in this session.
 pub(super) fn base(settings: &Settings) -> Env {
     let mut env: Env = settings.env.iter().cloned().collect();
-    let secrets: Vec<&str> = settings.secrets.iter().map(|s| s.expose()).filter(|s| s.len() >= 8).collect();
     env.retain(|name, value| {
-        let name = name.to_string_lossy();
-        let value = value.to_string_lossy();
-        !DROPPED.contains(&&*name)
-            && !KEYS.contains(&&*name)
-            && !settings.strip.iter().any(|s| *s == name)
-            && !secrets.iter().any(|s| value.contains(s))
+        !DROPPED.contains(&&*name.to_string_lossy()) && !settings.withholds(name, value)
     });
     // An editor that was started from a desktop may have given none; without it not even `ls` is found.
     env.entry("PATH".into())
@@ -89,6 +83,26 @@ pub(super) fn base(settings: &Settings) -> Env {
         env.insert(name.into(), value.into());
     }
     env
+}
+
+impl Settings {
+    /// Whether commands must not have this variable: a key of ours, by its name or its value.
+    pub(super) fn withholds(&self, name: &OsStr, value: &OsStr) -> bool {
+        let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
+        KEYS.contains(&&*name)
+            || self.strip.iter().any(|s| *s == name)
+            || self.secrets.values().any(|s| value.contains(s.expose()))
+    }
+}
+
+/// Variables that we set or drop: no shell's word on them counts.
+pub(super) fn is_own(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    DROPPED.contains(&&*name)
+        || FIXED.iter().any(|(n, _)| *n == name)
+        || GIT_HARDENING.iter().any(|(n, _)| *n == name)
+        || name.starts_with("BASH_FUNC_")
+        || name == "TMPDIR"
 }
 
 /// The environment of one command. One that runs unasked was judged by the session's own environment, so exports of other
@@ -154,18 +168,10 @@ impl Carried {
     /// It would be too large; what was carried before stays.
     pub fn take(&mut self, given: &Env, base: &Env, ended: &Env) -> Result<(), ()> {
         let mut next = self.0.clone();
-        let own = |name: &OsStr| {
-            let name = name.to_string_lossy();
-            DROPPED.contains(&&*name)
-                || FIXED.iter().any(|(n, _)| *n == name)
-                || GIT_HARDENING.iter().any(|(n, _)| *n == name)
-                || name.starts_with("BASH_FUNC_")
-                || name == "TMPDIR"
-        };
-        for (name, value) in ended.iter().filter(|(n, v)| given.get(*n) != Some(v) && !own(n)) {
+        for (name, value) in ended.iter().filter(|(n, v)| given.get(*n) != Some(v) && !is_own(n)) {
             next.insert(name.clone(), Some(value.clone()));
         }
-        for name in given.keys().filter(|n| !ended.contains_key(*n) && !own(n)) {
+        for name in given.keys().filter(|n| !ended.contains_key(*n) && !is_own(n)) {
             next.insert(name.clone(), None);
         }
         next.retain(|name, value| base.get(name) != value.as_ref());
@@ -214,7 +220,10 @@ mod tests {
             .into_iter()
             .collect(),
             strip: vec!["MY_KEY".into()],
-            secrets: vec![crate::secret::Secret::new("super-secret-value")],
+            secrets: crate::secret::Redactor::new([(
+                "K".to_owned(),
+                crate::secret::Secret::new("super-secret-value"),
+            )]),
             ..Settings::default()
         };
         let env = base(&settings);

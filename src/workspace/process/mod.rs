@@ -1,8 +1,9 @@
 //! Commands: each under a helper of its own ([`helper`]), its output bounded ([`output`]), its environment silenced
 //! ([`environment`]); folder and exports carried from one to the next.
 mod child;
-mod environment;
+pub(crate) mod environment;
 mod helper;
+mod login;
 mod output;
 mod terminal;
 mod tree;
@@ -14,7 +15,7 @@ pub(super) use output::Collector;
 use super::{OutputSink, Ran, WsError, freshness::lock, guard::Guard, jobs::Jobs, sandbox};
 use crate::{
     effects::{Command, Verdict, WsPath},
-    secret::Secret,
+    secret::Redactor,
 };
 use environment::{Carried, Env};
 use helper::Spec;
@@ -22,6 +23,7 @@ use std::{
     ffi::OsString,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock},
+    time::Duration,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -58,9 +60,12 @@ pub struct Settings {
     /// Names of variables that commands must not see: keys of the configured providers.
     pub strip: Vec<String>,
     /// Values that commands must not see, whatever variable holds them.
-    pub secrets: Vec<Secret>,
+    pub secrets: Redactor,
     /// The binary that understands [`HELPER`].
     pub helper: PathBuf,
+    /// How long a login shell may take that fills the gaps of the environment before the first command; `None`: none is
+    /// asked.
+    pub login_shell: Option<Duration>,
     /// The shell; `None`: bash, else sh.
     pub shell: Option<PathBuf>,
     pub sandbox: sandbox::Mode,
@@ -76,8 +81,9 @@ impl Default for Settings {
         Settings {
             env: std::env::vars_os().collect(),
             strip: Vec::new(),
-            secrets: Vec::new(),
+            secrets: Redactor::default(),
             helper: own_binary(),
+            login_shell: None,
             shell: None,
             sandbox: sandbox::Mode::default(),
             network_unasked: false,
@@ -92,6 +98,8 @@ pub struct Shell {
     settings: Settings,
     guard: Guard,
     base: Env,
+    /// `base`, with what a login shell adds.
+    filled: tokio::sync::OnceCell<Env>,
     program: PathBuf,
     cwd: Mutex<PathBuf>,
     carried: Mutex<Carried>,
@@ -115,11 +123,24 @@ impl Shell {
             settings,
             guard,
             base,
+            filled: tokio::sync::OnceCell::new(),
             program,
             cwd: Mutex::new(cwd),
             carried: Mutex::default(),
             temp: OnceLock::new(),
             jobs: Jobs::default(),
+        }
+    }
+
+    fn base(&self) -> &Env {
+        self.filled.get().unwrap_or(&self.base)
+    }
+
+    /// Asks the login shell, once, before the first command. Who is dropped meanwhile leaves it to the next.
+    async fn fill(&self) {
+        if let Some(limit) = self.settings.login_shell {
+            let places = (self.guard.first_root(), self.guard.roots(), self.guard.session_folder());
+            self.filled.get_or_init(|| login::filled(&self.base, &self.settings, places, limit)).await;
         }
     }
 
@@ -130,7 +151,11 @@ impl Shell {
 
     /// The `PATH` of a command that runs unasked.
     pub(super) fn search_path(&self) -> std::ffi::OsString {
-        self.base.get(std::ffi::OsStr::new("PATH")).cloned().unwrap_or_default()
+        self.base().get(std::ffi::OsStr::new("PATH")).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn secrets(&self) -> Redactor {
+        self.settings.secrets.clone()
     }
 
     pub(super) fn jobs(&self) -> &Jobs {
@@ -148,6 +173,7 @@ impl Shell {
         let running =
             Running::start(&self.settings.helper, &prepared.spec, command.cwd.real(), &prepared.env)
                 .await
+                .map(|running| running.redacted(&self.settings.secrets))
                 .map_err(|e| failed(&command.cwd, e))?;
         let collector = Arc::new(Mutex::new(Collector::new(self.spill_path())));
         if command.background {
@@ -186,8 +212,9 @@ impl Shell {
     }
 
     async fn prepare(&self, command: &Command) -> Prepared {
+        self.fill().await;
         let (sandbox, name) = self.confinement(command).await;
-        let mut env = environment::of(&self.base, &lock(&self.carried), command.verdict, &command.text);
+        let mut env = environment::of(self.base(), &lock(&self.carried), command.verdict, &command.text);
         env.insert("PWD".into(), command.cwd.as_path().into());
         if let Some(temp) = self.temp() {
             env.insert("TMPDIR".into(), temp.into());
@@ -233,7 +260,7 @@ impl Shell {
         if self.settings.sandbox == sandbox::Mode::WorkspaceWrite && !unasked {
             writable.extend(self.guard.roots().iter().cloned());
             writable.extend(self.settings.writable.iter().filter_map(|p| p.canonicalize().ok()));
-            let home = self.base.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
+            let home = self.base().get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
             writable.extend(home.iter().flat_map(|h| sandbox::tool_caches(h)));
         }
         let network = if unasked { self.settings.network_unasked } else { self.settings.network_approved };
@@ -268,7 +295,7 @@ impl Shell {
             }
         }
         let Some(env) = env else { return };
-        if lock(&self.carried).take(given, &self.base, &env).is_err() {
+        if lock(&self.carried).take(given, self.base(), &env).is_err() {
             ran.notes.push("the exported variables are too large to be kept for later commands".into());
         }
     }

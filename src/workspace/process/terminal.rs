@@ -87,7 +87,7 @@ impl Shell {
             _ => seen,
         };
         let collector = Mutex::new(Collector::new(self.spill_path()));
-        let text = screen.output;
+        let text = self.settings.secrets.text(&screen.output).into_owned();
         let render = move || {
             let mut collector = lock(&collector);
             collector.push(text.as_bytes());
@@ -120,7 +120,7 @@ impl Shell {
         Start {
             program: self.program.display().to_string(),
             arguments: vec![script.display().to_string()],
-            env: environment::in_editor(&self.base, command.verdict),
+            env: environment::in_editor(self.base(), command.verdict),
             cwd: command.cwd.as_path().to_path_buf(),
             output_limit: OUTPUT_LIMIT,
         }

@@ -179,7 +179,8 @@ pub fn secrets(config: &Config) -> Redactor {
             (format!("{id}.headers.{name}"), Secret::new(token))
         })
     });
-    Redactor::new(keys.chain(variables).chain(headers))
+    // A variable is the better name where the value is that of a provider too.
+    Redactor::new(variables.chain(keys).chain(headers))
 }
 
 fn is_credential(header: &str) -> bool {

@@ -39,7 +39,7 @@ async fn i20_the_key_is_not_on_the_wire_in_the_store_or_at_the_model() {
     let (came, ended) = client.turn(&session, "Go").await;
     assert_eq!(ended.unwrap()["stopReason"], "end_turn");
     let wire = format!("{came:?}");
-    assert!(wire.contains("[secret:OPENAI_API_KEY]"), "{wire}");
+    assert!(wire.contains("[secret:OPENAI_API_KEY]"));
     assert!(!wire.contains(KEY), "on the wire");
     client.close().await;
     assert!(!serde_json::to_string(&world.model.requests()).unwrap().contains(KEY), "in a request's body");

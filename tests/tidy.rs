@@ -136,7 +136,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("model", &["log", "id", "secret", "clock", "config"]),
     ("workspace", &["effects", "log", "permit", "id", "secret"]),
     ("tools", &["workspace", "effects", "permit", "log", "id"]),
-    ("agent", &["log", "effects", "model", "tools", "permit", "store", "workspace", "id", "clock"]),
+    ("agent", &["secret", "log", "effects", "model", "tools", "permit", "store", "workspace", "id", "clock"]),
     ("acp", &["agent", "log", "id", "clock", "permit", "workspace", "model", "store"]),
 ];
 

@@ -6,9 +6,10 @@ use crate::{
         journal::{Journal, KeepError},
         port::{CallChanged, CallStatus},
     },
-    effects::{Effects, Verdict},
+    effects::{Command, Effects, Verdict},
+    log::Touched,
     permit::{Decision, decide},
-    tools,
+    tools::{self, Prepared},
 };
 
 impl Caller<'_> {
@@ -29,14 +30,8 @@ impl Caller<'_> {
         let Some(prepared) = prepared.filter(|_| !command.unconfined && !self.cancel.is_cancelled()) else {
             return Ok(end);
         };
-        command.unconfined = true;
-        command.assessment = None;
-        if command.verdict != Verdict::Destructive {
-            command.verdict = Verdict::NotUnderstood;
-        }
-        let secrets = self.session.workspace.secrets();
-        command.why =
-            format!("it ran in the sandbox, which seems to have stopped it: {}", secrets.text(&why));
+        let why = self.session.workspace.secrets().text(&why).into_owned();
+        without(command, &why);
         if !matches!(
             decide(self.session.settings().mode, &self.session.grants(), &effects),
             Decision::Ask { .. }
@@ -72,18 +67,36 @@ impl Caller<'_> {
                 Ok(end)
             }
             Some(Permitted::Yes { effects, note }) => {
-                let running = CallChanged {
-                    id: open.call.id.clone(),
-                    status: Some(CallStatus::InProgress),
-                    ..CallChanged::default()
-                };
-                self.update(running).await;
-                let mut second = self.effect(open, prepared, *effects).await;
-                second.touched.splice(..0, end.touched);
-                let first = "[the sandbox stopped its first run; the user let it run again without it]\n";
-                second.output.text = format!("{first}{}{}", second.output.text, note.unwrap_or_default());
-                Ok(second)
+                Ok(self.again(open, prepared, *effects, note, end.touched).await)
             }
         }
     }
+
+    /// The second run; its result is the call's. `touched`: what the first did to files.
+    async fn again(
+        &self,
+        open: &Open,
+        prepared: Box<dyn Prepared>,
+        effects: Effects,
+        note: Option<String>,
+        touched: Vec<Touched>,
+    ) -> End {
+        let id = open.call.id.clone();
+        self.update(CallChanged { id, status: Some(CallStatus::InProgress), ..CallChanged::default() }).await;
+        let mut second = self.effect(open, prepared, effects).await;
+        second.touched.splice(..0, touched);
+        let first = "[the sandbox stopped its first run; the user let it run again without it]\n";
+        second.output.text = format!("{first}{}{}", second.output.text, note.unwrap_or_default());
+        second
+    }
+}
+
+/// Makes it a command outside the sandbox: a question of its own in every mode, never remembered.
+fn without(command: &mut Command, why: &str) {
+    command.unconfined = true;
+    command.assessment = None;
+    if command.verdict != Verdict::Destructive {
+        command.verdict = Verdict::NotUnderstood;
+    }
+    command.why = format!("it ran in the sandbox, which seems to have stopped it: {why}");
 }

@@ -52,7 +52,9 @@ pub(super) fn occurrences(view: &View<'_>, old: &str, level: Level, all: bool) -
         }
         from = if all { end } else { at + text[at..].chars().next().map_or(1, char::len_utf8) };
     }
+    // A last line of blanks is a line, which the file does not have; a line ending that it lacks is none.
     if let Some(cut) = key.strip_suffix('\n')
+        && old.ends_with('\n')
         && !cut.is_empty()
         && !text.ends_with('\n')
         && text.ends_with(cut)

@@ -110,6 +110,13 @@ fn file() -> impl Strategy<Value = String> {
     })
 }
 
+#[test]
+fn what_fuzzing_found_stays_found() {
+    // A blank last line, sent where the file ends without a line ending.
+    fuzz(b"a xxx\0xxx\n   \0");
+    fuzz(b"i\xff\xfff x\xff\xff\xff\xff\0\xff\x95\xff\n    ");
+}
+
 proptest! {
     #[test]
     fn an_edit_and_its_inverse_change_nothing(content in file(), from in 0..80usize, len in 1..40usize, new in "[xyz\n]{1,12}") {

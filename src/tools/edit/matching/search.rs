@@ -58,6 +58,7 @@ pub(super) fn occurrences(view: &View<'_>, old: &str, level: Level, all: bool) -
         && !cut.is_empty()
         && !text.ends_with('\n')
         && text.ends_with(cut)
+        && (!all || text.len() - cut.len() >= from)
     {
         let range = view.start(text.len() - cut.len())..view.end(text.len(), true);
         found.push(Hit { unterminated: true, ..Hit::at(range) });

@@ -115,6 +115,11 @@ fn what_fuzzing_found_stays_found() {
     // A blank last line, sent where the file ends without a line ending.
     fuzz(b"a xxx\0xxx\n   \0");
     fuzz(b"i\xff\xfff x\xff\xff\xff\xff\0\xff\x95\xff\n    ");
+    // Replaced everywhere, where the last place without its line ending overlaps the one before.
+    fuzz(b"\n}\n}\0\n}\n\0x\0all");
+    let all = Replacement { old: "\n}\n".into(), new: "\n".into(), replace_all: true };
+    let done = apply(&Text::new_utf8("\n}\n}"), &[all]).unwrap();
+    assert_eq!(done.text.content(), "\n}");
 }
 
 proptest! {

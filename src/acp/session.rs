@@ -12,7 +12,7 @@ use crate::{
     },
     id::{MessageId, SessionId},
     log::Severity,
-    store::StoreError,
+    store::{LockError, StoreError},
     workspace::EditorSide,
 };
 use hermes_protocol::{Call, acp, invalid_params};
@@ -188,6 +188,11 @@ pub async fn delete(
         admit::until_answered(app, &call, id.clone(), turnstile);
         app.hermes.close(&slot);
     }
+    // Held by another process: deleted under it, its next entry would have nowhere to go.
+    let _lock = match app.hermes.store.lock(&id) {
+        Err(e @ LockError::Held { .. }) => return Err(in_use(&e)),
+        lock => lock.ok(),
+    };
     match app.hermes.store.delete(id).await {
         Ok(_) | Err(StoreError::NotFound(_)) => Ok(acp::DeleteSessionResponse::new()),
         Err(e) => Err(failed(OpenError::Store(e))),
@@ -237,6 +242,14 @@ fn names(servers: &[acp::McpServer]) -> Vec<String> {
         _ => "(unknown kind)".to_owned(),
     };
     servers.iter().map(name).collect()
+}
+
+fn in_use(error: &LockError) -> acp::Error {
+    let mut out = acp::Error::internal_error();
+    out.message = error.to_string();
+    out.data(
+        serde_json::json!({"kind": "held", "hint": "close the session in the other process, then delete it"}),
+    )
 }
 
 /// -32603 with what to do.

@@ -233,6 +233,8 @@ async fn write_text(
     let buffers = ws.buffers();
     let mut through_editor = false;
     if now.sides.writes_to_editor(buffers) {
+        // The editor follows links: a folder that became one since the question must not lead it elsewhere (I15).
+        ws.check_place(path)?;
         match write_editor(path, &editor_form(new, &now.sides.editor), buffers).await {
             Ok(()) => through_editor = true,
             Err(Some(e)) => {
@@ -256,11 +258,25 @@ async fn write_text(
         let sides = super::editor::fetch(path, buffers).await;
         after = sides.map_or(after, |sides| ws.seen.wrote(path, sides, new, true));
     }
+    if through_editor && nothing_happened(now, &after, new) {
+        let why = "it confirmed the write, but the file is as it was before: nothing was changed".to_owned();
+        return Err(WsError::Editor { what: "write", path: path.to_string(), why });
+    }
     let there = after.text.unwrap_or_else(|| new.clone());
     if there.canonical() != new.canonical() {
         written.drift = Some(there.clone());
     }
     Ok((written, there))
+}
+
+/// Whether both sides still are what they were before a write that was to change them. One side alone proves nothing:
+/// some editors write the file and go on showing the old buffer for a moment.
+fn nothing_happened(before: &Now, after: &Now, new: &Text) -> bool {
+    let same = |a: Option<&Text>, b: Option<&Text>| a.map(Text::canonical) == b.map(Text::canonical);
+    let changes = before.text.as_ref().map(Text::canonical) != Some(new.canonical());
+    changes
+        && same(before.text.as_ref(), after.text.as_ref())
+        && same(before.sides.disk_text(), after.sides.disk_text())
 }
 
 async fn write_disk(

@@ -23,6 +23,8 @@ pub enum Save {
     LosesForm,
     /// Formats on save: trailing blanks go.
     Formats,
+    /// Says that it did, and does nothing.
+    Ignores,
 }
 
 /// An answer in place of its own.
@@ -125,6 +127,7 @@ impl Buffers for Editor {
             Save::BufferOnly => {
                 buffer(text);
             }
+            Save::Ignores => {}
             Save::DiskOnly => {
                 buffer(&old);
                 save(text);

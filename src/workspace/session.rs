@@ -114,6 +114,15 @@ impl SessionWorkspace {
         }
     }
 
+    /// That a path still leads where it led when it was resolved.
+    pub(super) fn check_place(&self, path: &WsPath) -> Result<(), WsError> {
+        if self.guard.resolve_path(path.as_path())?.real() == path.real() {
+            return Ok(());
+        }
+        let what = "a folder on the way to it leads somewhere else now".to_owned();
+        Err(WsError::Changed { path: path.to_string(), what })
+    }
+
     pub(super) fn buffers(&self) -> &dyn Buffers {
         &*self.buffers
     }

@@ -42,6 +42,13 @@ pub(super) fn effects(
             Err(_) => {}
         }
     }
+    if verdict == Verdict::ReadOnly
+        && found.leaves.iter().any(|leaf| leaf.first().is_some_and(|program| program == "git"))
+        && let Some(config) = starts_programs(cwd.real())
+    {
+        why = format!("{} may make git start a program (a filter or an include)", config.display());
+        verdict = Verdict::Ask;
+    }
     let mut assessment = Some(Arc::new(found));
     if unconfined {
         // Asked each time, in every mode, and never remembered: what was read in the text is no bound any more.
@@ -58,6 +65,21 @@ pub(super) fn effects(
     let command =
         Command { text: text.to_owned(), cwd, timeout, verdict, why, assessment, background, unconfined };
     Effects { reads, runs: Some(command), ..Effects::default() }
+}
+
+/// The repository's own configuration, where it has what no setting of ours can switch off: `filter.*.clean` runs on a
+/// mere `git diff`, and an include can bring it in. What cannot be read counts as such.
+fn starts_programs(cwd: &Path) -> Option<PathBuf> {
+    let git = cwd.ancestors().map(|folder| folder.join(".git")).find(|git| git.exists())?;
+    // In a worktree `.git` is a file that names the repository, whose configuration lies elsewhere.
+    let config = if git.is_dir() { git.join("config") } else { git };
+    let text = std::fs::read(&config).map(|bytes| String::from_utf8_lossy(&bytes).to_lowercase());
+    match text {
+        Ok(text) if !config.ends_with(".git") && !text.contains("[filter") && !text.contains("[include") => {
+            None
+        }
+        _ => Some(config),
+    }
 }
 
 /// The file that a program's name stands for, links followed.
@@ -87,6 +109,21 @@ fn executable(file: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::tools::fake::Fake;
+
+    #[test]
+    fn a_repository_that_has_git_start_programs_is_asked_about() {
+        let ws = Fake::new();
+        let judged = || {
+            let cwd = ws.resolve(".").unwrap();
+            effects("git status", cwd, Duration::from_secs(1), (false, false), &ws).runs.unwrap().verdict
+        };
+        ws.file(".git/config", "[core]\n\tbare = false\n");
+        let plain = judged();
+        ws.file(".git/config", "[Filter \"x\"]\n\tclean = touch here\n");
+        assert_eq!(judged(), Verdict::Ask);
+        // Where git is not installed nothing of it is proven either way.
+        assert!(plain == Verdict::ReadOnly || program("git", &ws.search_path()).is_none());
+    }
 
     #[test]
     fn reading_is_told_from_changing() {

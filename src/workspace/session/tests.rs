@@ -296,3 +296,27 @@ async fn files_that_change_outside_are_noticed_once() {
     }
     assert_eq!(told.iter().map(|(p, _)| p.clone()).collect::<Vec<_>>(), [a]);
 }
+
+/// A write that the editor confirmed and that changed nothing is no success.
+#[tokio::test]
+async fn a_write_that_changed_nothing_is_told() {
+    let f = Fixture::new(Editor::saving(Save::Ignores));
+    f.put("a", "one\n");
+    let error = edit(&f, "a", "one", "two").await.unwrap_err();
+    assert!(error.to_string().contains("nothing was changed"), "{error}");
+    assert_eq!(f.disk("a").as_deref(), Some("one\n"));
+}
+
+/// I15: the editor follows links, so a folder that became one since the question stops the write.
+#[tokio::test]
+async fn i15_a_link_put_in_the_way_of_the_editor_is_not_followed() {
+    let f = Fixture::new(Editor::saving(Save::AsIs));
+    f.put("sub/a", "a\n");
+    let change = Change::Write { path: f.path("sub/new"), old: None, new: Text::new_utf8("x") };
+    let outside = f.root.parent().unwrap().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::rename(f.root.join("sub"), f.root.join("real")).unwrap();
+    std::os::unix::fs::symlink(&outside, f.root.join("sub")).unwrap();
+    assert!(f.ws.apply(&[change]).await.is_err());
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+}

@@ -114,6 +114,8 @@ async fn a_second_process_reads_a_session_and_may_not_write_it() {
     assert!(text(&came, "agent_thought_chunk").contains("open in another process"));
     let error = second.turn(&session, "Me too").await.1.unwrap_err();
     assert_eq!(error["data"]["kind"], "held", "{error}");
+    let error = second.call("session/delete", json!({"sessionId": session})).await.1.unwrap_err();
+    assert_eq!(error["data"]["kind"], "held", "deleted under the first: {error}");
 
     // The first goes on; both have sessions of their own.
     let other = second.new_session(&world).await;

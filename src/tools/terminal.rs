@@ -1,5 +1,6 @@
 //! `terminal`: a shell command.
 mod judge;
+mod wide;
 
 use super::{Cx, Output, Progress, Tool, ToolError, display};
 use crate::{

@@ -49,6 +49,12 @@ pub(super) fn effects(
         why = format!("{} may make git start a program (a filter or an include)", config.display());
         verdict = Verdict::Ask;
     }
+    if verdict == Verdict::ReadOnly
+        && let Some(secret) = super::wide::secret_in_reach(&found.leaves, cwd.real())
+    {
+        why = format!("it may read {}, which looks like it holds secrets", secret.display());
+        verdict = Verdict::Ask;
+    }
     let mut assessment = Some(Arc::new(found));
     if unconfined {
         // Asked each time, in every mode, and never remembered: what was read in the text is no bound any more.

@@ -68,7 +68,7 @@ mod tests {
             "cat i?_rsa",
             "grep -rn x",
             "grep -R x k",
-            "git grep x",
+            "git grep --no-index x",
             "git diff --cached",
         ];
         let narrow = [

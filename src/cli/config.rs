@@ -5,7 +5,7 @@ use super::{
     block_on, say,
 };
 use crate::{
-    config::{Api, Backend, Config, DataDirs, KeySource, Provider, SandboxMode},
+    config::{Backend, Config, DataDirs, KeySource, Provider, SandboxMode},
     permit::Grant,
     store::Store,
 };
@@ -98,12 +98,7 @@ fn values(config: &Config) -> Vec<(String, String)> {
 
 fn provider_values(name: &str, provider: &Provider) -> Vec<(String, String)> {
     let key = |field: &str| format!("providers.{name}.{field}");
-    let api = match provider.api {
-        Api::Chat => "chat",
-        Api::Responses => "responses",
-        Api::Anthropic => "anthropic",
-        Api::Gemini => "gemini",
-    };
+    let api = provider.api.name();
     let mut all = Vec::new();
     if let Some(url) = &provider.base_url {
         all.push((key("base_url"), quoted(url)));

@@ -108,13 +108,8 @@ fn provider(config: &mut Config, name: &str, rest: &[&str], value: &DeValue<'_>)
         _ if key.is_some() => entry.key = key,
         ["base_url"] => entry.base_url = Some(url(value)?),
         ["api"] => {
-            entry.api = match value.as_str() {
-                Some("chat") => Api::Chat,
-                Some("responses") => Api::Responses,
-                Some("anthropic") => Api::Anthropic,
-                Some("gemini") => Api::Gemini,
-                _ => return Err(Fault::Expected("\"chat\", \"responses\", \"anthropic\" or \"gemini\"")),
-            };
+            let api = value.as_str().and_then(Api::from_name);
+            entry.api = api.ok_or(Fault::Expected("\"chat\", \"responses\", \"anthropic\" or \"gemini\""))?;
         }
         ["models"] => entry.models = texts(value, "a list of names of models")?,
         ["headers", header] => {

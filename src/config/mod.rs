@@ -67,8 +67,9 @@ pub enum KeySource {
     Value(Secret),
 }
 
-/// The dialect of an endpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The wire that an endpoint speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Api {
     /// OpenAI Chat Completions.
     #[default]
@@ -79,6 +80,22 @@ pub enum Api {
     Anthropic,
     /// Google Gemini.
     Gemini,
+}
+
+impl Api {
+    pub const ALL: [Api; 4] = [Api::Chat, Api::Responses, Api::Anthropic, Api::Gemini];
+    /// As configuration and environment write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Api::Chat => "chat",
+            Api::Responses => "responses",
+            Api::Anthropic => "anthropic",
+            Api::Gemini => "gemini",
+        }
+    }
+    pub fn from_name(name: &str) -> Option<Api> {
+        Api::ALL.into_iter().find(|api| api.name() == name)
+    }
 }
 
 /// Commands.

@@ -1,130 +1,26 @@
 //! Which providers and models there are: rows of data, overridden by the configuration and by the environment.
 //!
 //! Nothing here waits for the network but [`Registry::refresh_models`].
+mod ask;
+mod facts;
 mod input;
+mod list;
+mod lists;
+mod row;
 #[cfg(test)]
 mod tests;
 
+pub use crate::config::Api;
+pub use lists::Lists;
+pub use row::{ModelRow, ProviderRow};
+
 use super::{
-    ErrorKind, ModelError, ModelInfo, Provider,
+    ErrorKind, ImageLimits, ModelError, ModelInfo, Provider,
     dialect::{Dialect, anthropic, gemini, openai_chat, openai_responses},
-    failure::Failure,
-    http::{Connections, Endpoint, HttpProvider, KeySource, Timeouts, get_json},
+    http::{Connections, Endpoint, HttpProvider, KeySource, Timeouts},
 };
-use crate::secret::Secret;
-use futures_util::future::join_all;
 use input::base_url;
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
-
-/// The wire that a provider speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Api {
-    /// OpenAI Chat Completions.
-    #[default]
-    Chat,
-    /// OpenAI Responses.
-    Responses,
-    /// Anthropic Messages.
-    Anthropic,
-    /// Google Gemini.
-    Gemini,
-}
-
-/// A provider as `providers.toml` and `config.toml` write it; what is missing comes from the row below.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ProviderRow {
-    pub title: Option<String>,
-    pub base_url: Option<String>,
-    pub api: Option<Api>,
-    /// The environment variable that holds the key.
-    pub key_env: Option<String>,
-    /// The key itself; better kept in a file or in the environment.
-    #[serde(deserialize_with = "secret")]
-    pub key: Option<Secret>,
-    /// A file whose first line is the key.
-    pub key_file: Option<PathBuf>,
-    /// Requests without a key are not sent. Never asked of a loopback host.
-    pub needs_key: Option<bool>,
-    #[serde(deserialize_with = "secrets")]
-    pub headers: BTreeMap<String, Secret>,
-    pub models: Vec<ModelRow>,
-    /// The model to take when none is chosen.
-    pub model: Option<String>,
-    /// Tokens, for models that say nothing themselves.
-    pub context: Option<u64>,
-    pub images: Option<bool>,
-    pub chat: Option<openai_chat::Options>,
-    pub responses: Option<openai_responses::Options>,
-    pub anthropic: Option<anthropic::Options>,
-    pub gemini: Option<gemini::Options>,
-    pub first_byte_seconds: Option<u64>,
-    pub idle_seconds: Option<u64>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ModelRow {
-    pub id: String,
-    pub name: Option<String>,
-    pub context: Option<u64>,
-    pub images: Option<bool>,
-}
-
-fn secret<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Secret>, D::Error> {
-    Ok(Option::<String>::deserialize(d)?.map(Secret::new))
-}
-fn secrets<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, Secret>, D::Error> {
-    Ok(BTreeMap::<String, String>::deserialize(d)?.into_iter().map(|(k, v)| (k, Secret::new(v))).collect())
-}
-
-impl Api {
-    fn from_name(name: &str) -> Option<Api> {
-        Some(match name {
-            "chat" => Api::Chat,
-            "responses" => Api::Responses,
-            "anthropic" => Api::Anthropic,
-            "gemini" => Api::Gemini,
-            _ => return None,
-        })
-    }
-}
-
-impl ProviderRow {
-    /// This row, with what it leaves open taken from `below`.
-    fn over(self, below: ProviderRow) -> ProviderRow {
-        let mut headers = below.headers;
-        headers.extend(self.headers);
-        ProviderRow {
-            title: self.title.or(below.title),
-            base_url: self.base_url.or(below.base_url),
-            api: self.api.or(below.api),
-            key_env: self.key_env.or(below.key_env),
-            key: self.key.or(below.key),
-            key_file: self.key_file.or(below.key_file),
-            needs_key: self.needs_key.or(below.needs_key),
-            headers,
-            models: if self.models.is_empty() { below.models } else { self.models },
-            model: self.model.or(below.model),
-            context: self.context.or(below.context),
-            images: self.images.or(below.images),
-            chat: self.chat.or(below.chat),
-            responses: self.responses.or(below.responses),
-            anthropic: self.anthropic.or(below.anthropic),
-            gemini: self.gemini.or(below.gemini),
-            first_byte_seconds: self.first_byte_seconds.or(below.first_byte_seconds),
-            idle_seconds: self.idle_seconds.or(below.idle_seconds),
-        }
-    }
-}
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// What the registry is made from.
 #[derive(Clone, Debug, Default)]
@@ -133,6 +29,8 @@ pub struct Input {
     pub providers: BTreeMap<String, ProviderRow>,
     /// `provider/model` of the configuration.
     pub model: Option<String>,
+    /// The one that was chosen last, for where the configuration names none.
+    pub remembered: Option<String>,
 }
 
 /// Whether requests to a provider can be signed.
@@ -155,6 +53,8 @@ struct Entry {
     endpoint: Result<Arc<Endpoint>, String>,
     /// The user named it, so that its models are offered before anything was heard of it.
     configured: bool,
+    /// The section of `models.toml`: that of the row with the same host.
+    facts: Option<String>,
 }
 
 /// The providers of the process.
@@ -164,16 +64,12 @@ pub struct Registry {
     /// Providers that are no HTTP endpoint.
     others: Vec<(ModelInfo, Arc<dyn Provider>)>,
     model: Option<String>,
-    listed: Mutex<BTreeMap<String, Listed>>,
+    remembered: Option<String>,
+    lists: Arc<Lists>,
 }
 
-/// The models that a provider said it has.
-struct Listed {
-    at: Instant,
-    models: Vec<ModelInfo>,
-}
-
-const LIST_AGE: Duration = Duration::from_secs(600);
+/// Models of one provider that are offered.
+const OFFERED: usize = 300;
 const ROWS: &str = include_str!("providers.toml");
 
 impl Registry {
@@ -184,6 +80,10 @@ impl Registry {
         // The rows are compiled in and tested; without them only what is configured works.
         let mut rows: BTreeMap<String, ProviderRow> = toml::from_str(ROWS).unwrap_or_default();
         let generic = rows.remove("generic").unwrap_or_default();
+        let hosts: Vec<(String, String)> = rows
+            .iter()
+            .filter_map(|(name, row)| Some((host(row.base_url.as_deref()?)?, name.clone())))
+            .collect();
         let unnamed = ProviderRow { title: None, ..generic.clone() };
         let mut providers = input.providers;
         let mut model = input.model;
@@ -213,12 +113,27 @@ impl Registry {
         let entries = rows
             .into_iter()
             .map(|(name, row)| {
-                let known = configured.contains(&name);
-                let entry = Entry::new(&name, row, known);
+                let named = configured.contains(&name);
+                let at = row.base_url.as_deref().and_then(host);
+                let facts = hosts.iter().find(|(host, _)| at.as_ref() == Some(host)).map(|(_, n)| n.clone());
+                let entry = Entry { facts, ..Entry::new(&name, row, named) };
                 (name, entry)
             })
             .collect();
-        Registry { connections: Arc::default(), entries, others: Vec::new(), model, listed: Mutex::default() }
+        Registry {
+            connections: Arc::default(),
+            entries,
+            others: Vec::new(),
+            model,
+            remembered: input.remembered,
+            lists: Arc::default(),
+        }
+    }
+
+    /// With the lists that were kept, and a place for new ones.
+    pub fn with_lists(mut self, lists: Arc<Lists>) -> Self {
+        self.lists = lists;
+        self
     }
 
     /// Adds a model that is no HTTP endpoint, under its own `provider/model`.
@@ -244,11 +159,7 @@ impl Registry {
         let (name, model) = id.split_once('/').filter(|(_, model)| !model.is_empty()).ok_or_else(unknown)?;
         let entry = self.entries.get(name).ok_or_else(unknown)?;
         let endpoint = entry.endpoint.clone().map_err(|why| wrong(ErrorKind::BadRequest, why))?;
-        let info = self
-            .known(name)
-            .into_iter()
-            .find(|i| i.id == id)
-            .unwrap_or_else(|| entry.info(name, &ModelRow { id: model.into(), ..ModelRow::default() }));
+        let info = self.info(name, entry, model);
         Ok(Arc::new(HttpProvider {
             connections: self.connections.clone(),
             endpoint,
@@ -271,37 +182,53 @@ impl Registry {
             push(provider.info());
         }
         for (name, entry) in &self.entries {
-            if entry.configured || self.credential_state(name) == CredentialState::Present {
-                entry.row.model.iter().for_each(|id| {
-                    push(entry.info(name, &ModelRow { id: id.clone(), ..ModelRow::default() }))
-                });
+            let usable = self.is_usable(name, entry);
+            if usable && let Some(id) = &entry.row.model {
+                push(self.info(name, entry, id));
             }
-            self.known(name).into_iter().for_each(&mut push);
+            self.offered(name, entry, usable).into_iter().for_each(|id| push(self.info(name, entry, &id)));
         }
         self.others.iter().for_each(|(info, _)| push(info.clone()));
         all
     }
 
-    /// The model to take when a session has none: what was configured, else the first that could be reached.
+    /// The model to take when a session has none: what was configured, else what was chosen last, else the first that
+    /// could be reached.
     pub fn default_model(&self) -> Option<String> {
         let of = |name: &str, entry: &Entry| {
-            let own = entry.row.model.as_ref().map(|m| format!("{name}/{m}"));
-            own.or_else(|| self.known(name).into_iter().next().map(|i| i.id))
+            let own = entry.row.model.clone();
+            own.or_else(|| self.offered(name, entry, false).into_iter().next())
+                .map(|id| format!("{name}/{id}"))
         };
-        let usable = |name: &str, entry: &Entry| {
-            entry.configured || self.credential_state(name) == CredentialState::Present
-        };
+        let remembered = self.remembered.as_deref().filter(|id| self.is_reachable(id));
         self.model
             .clone()
+            .or_else(|| remembered.map(str::to_owned))
             .or_else(|| {
-                self.entries
-                    .iter()
-                    .filter(|(name, entry)| usable(name, entry))
-                    .find_map(|(name, entry)| of(name, entry))
+                let mut usable = self.entries.iter().filter(|(name, entry)| self.is_usable(name, entry));
+                usable.find_map(|(name, entry)| of(name, entry))
             })
             .or_else(|| {
-                self.entries.iter().find_map(|(name, _)| self.known(name).into_iter().next().map(|i| i.id))
+                self.entries.iter().find_map(|(name, entry)| {
+                    let first = self.offered(name, entry, false).into_iter().next()?;
+                    Some(format!("{name}/{first}"))
+                })
             })
+    }
+
+    /// The user named the provider, or there is a key for it.
+    fn is_usable(&self, name: &str, entry: &Entry) -> bool {
+        entry.configured || self.credential_state(name) == CredentialState::Present
+    }
+
+    /// Whether a model that was chosen once could still be asked.
+    fn is_reachable(&self, id: &str) -> bool {
+        let name = id.split_once('/').map_or(id, |(name, _)| name);
+        self.others.iter().any(|(info, _)| info.id == id)
+            || self
+                .entries
+                .get(name)
+                .is_some_and(|entry| self.is_usable(name, entry) || self.listed(name, entry).is_some())
     }
 
     /// Whether a provider's requests can be signed, looked up anew with each call. Unknown names need nothing.
@@ -335,71 +262,36 @@ impl Registry {
         self.entries.get(provider)?.endpoint.as_ref().ok().map(|e| e.base.to_string())
     }
 
-    /// Asks the providers that could answer for their models, all at once; `true` if the choices changed. Lists are
-    /// kept for ten minutes. A local server that the user did not name has 300 ms to show itself.
-    pub async fn refresh_models(&self) -> bool {
-        let ask = self.entries.iter().filter(|(name, entry)| self.worth_asking(name, entry)).map(
-            |(name, entry)| async move {
-                let Ok(endpoint) = &entry.endpoint else { return false };
-                let wait =
-                    if entry.configured { Duration::from_secs(10) } else { Duration::from_millis(300) };
-                let list = tokio::time::timeout(
-                    wait,
-                    get_json(&self.connections, endpoint, &*entry.dialect, entry.dialect.models_path()),
-                );
-                let models = match list.await {
-                    Ok(Ok(list)) => entry.list(name, &list),
-                    Ok(Err(_)) | Err(_) => Vec::new(),
-                };
-                let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-                let before =
-                    listed.insert(name.clone(), Listed { at: Instant::now(), models: models.clone() });
-                before.map_or(!models.is_empty(), |b| b.models != models)
-            },
-        );
-        join_all(ask).await.contains(&true)
+    fn listed(&self, name: &str, entry: &Entry) -> Option<lists::Listed> {
+        self.lists.of(name, entry.endpoint.as_ref().ok()?.base.as_str())
     }
 
-    /// Asks one provider for its models now, for `doctor`. The error says what is wrong in words for a person.
-    pub async fn probe(&self, provider: &str, limit: Duration) -> Result<Vec<ModelInfo>, ModelError> {
-        let unknown =
-            || wrong(ErrorKind::ModelNotFound, format!("There is no provider called \"{provider}\"."));
-        let entry = self.entries.get(provider).ok_or_else(unknown)?;
-        let endpoint = entry.endpoint.as_ref().map_err(|why| wrong(ErrorKind::BadRequest, why.clone()))?;
-        let list = get_json(&self.connections, endpoint, &*entry.dialect, entry.dialect.models_path());
-        let late = || Failure::new(ErrorKind::Timeout, format!("no answer in {} s", limit.as_secs()));
-        let list = tokio::time::timeout(limit, list).await.unwrap_or_else(|_| Err(late()));
-        let list = list.map_err(|e| e.at(&endpoint.host(), endpoint.key.key().as_ref(), None))?;
-        Ok(entry.list(provider, &list))
-    }
-
-    fn worth_asking(&self, name: &str, entry: &Entry) -> bool {
-        let fresh = self
-            .listed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(name)
-            .is_some_and(|l| l.at.elapsed() < LIST_AGE);
-        let reachable = match self.credential_state(name) {
-            CredentialState::Missing { .. } => false,
-            CredentialState::Present => true,
-            CredentialState::NotNeeded => true,
-        };
-        !fresh && reachable && entry.endpoint.is_ok()
-    }
-
-    /// The models of a provider that are configured or were listed.
-    fn known(&self, name: &str) -> Vec<ModelInfo> {
-        let Some(entry) = self.entries.get(name) else { return Vec::new() };
-        let mut all: Vec<ModelInfo> = entry.row.models.iter().map(|m| entry.info(name, m)).collect();
-        if let Some(listed) = self.listed.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
-            for info in &listed.models {
-                if !all.iter().any(|i| i.id == info.id) {
-                    all.push(info.clone());
-                }
-            }
+    /// The names of a provider's models to choose from: those that the user names; else those that it lists; else, if
+    /// it could be asked, those that are known of it.
+    fn offered(&self, name: &str, entry: &Entry, usable: bool) -> Vec<String> {
+        if !entry.row.models.is_empty() {
+            return entry.row.models.iter().map(|m| m.id.clone()).collect();
         }
-        all
+        if let Some(listed) = self.listed(name, entry) {
+            let able = listed.models.into_iter().filter(|m| m.tools != Some(false));
+            return able.take(OFFERED).map(|m| m.id).collect();
+        }
+        let known = entry.facts.iter().filter(|_| usable);
+        known.flat_map(|section| facts::ids(section)).map(str::to_owned).collect()
+    }
+
+    /// What is known of a model: by the user, by its provider, by `models.toml`, in this order.
+    fn info(&self, provider: &str, entry: &Entry, id: &str) -> ModelInfo {
+        let mut row =
+            entry.row.models.iter().find(|m| m.id == id).cloned().unwrap_or_else(|| ModelRow::named(id));
+        let base = entry.endpoint.as_ref().ok().map(|e| e.base.as_str());
+        if let Some(listed) = base.and_then(|base| self.lists.model(provider, base, id)) {
+            row = row.over(&listed);
+        }
+        if let Some(known) = entry.facts.as_deref().and_then(|section| facts::of(section, id)) {
+            row = row.over(&known);
+        }
+        entry.info(provider, &row)
     }
 }
 
@@ -418,50 +310,41 @@ impl Entry {
             Api::Gemini => Arc::new(gemini::Gemini::new(name, row.gemini.clone().unwrap_or_default())),
         };
         let endpoint = endpoint(name, &row).map(Arc::new);
-        Entry { title, row, dialect, endpoint, configured }
+        Entry { title, row, dialect, endpoint, configured, facts: None }
+    }
+
+    /// Its server is on this machine or in its network.
+    fn is_near(&self) -> bool {
+        self.endpoint.as_ref().is_ok_and(|e| e.is_near())
     }
 
     fn info(&self, provider: &str, model: &ModelRow) -> ModelInfo {
         let name = model.name.clone().unwrap_or_else(|| model.id.clone());
+        let limits = ImageLimits::default();
         ModelInfo {
             id: format!("{provider}/{}", model.id),
             name: format!("{name} ({})", self.title),
-            context: model.context.or(self.row.context),
+            context: model.window().or(self.row.context),
+            output: model.output,
             images: model.images.or(self.row.images).unwrap_or(true),
+            tools: model.tools,
+            efforts: model.efforts.clone().unwrap_or_default(),
+            price: model.price,
+            limits: ImageLimits {
+                bytes: self.row.image_bytes.unwrap_or(limits.bytes),
+                count: self.row.image_count.unwrap_or(limits.count),
+            },
         }
     }
+}
 
-    /// What a `/models` answer says, in any of the forms it has.
-    fn list(&self, provider: &str, list: &Value) -> Vec<ModelInfo> {
-        let models = list.get("data").or_else(|| list.get("models")).unwrap_or(list).as_array();
-        let row = |model: &Value| {
-            let text = |key: &str| model.get(key).and_then(Value::as_str).map(str::to_owned);
-            let context = [
-                "/context_length",
-                "/inputTokenLimit",
-                "/max_input_tokens",
-                "/context_window",
-                "/max_model_len",
-                "/loaded_context_length",
-                "/max_context_length",
-                "/meta/n_ctx",
-                "/meta/n_ctx_train",
-            ];
-            let list_has = |at: &str, what: &str| {
-                model.pointer(at).and_then(Value::as_array).map(|l| l.iter().any(|v| v == what))
-            };
-            Some(ModelRow {
-                id: text("id")
-                    .or_else(|| text("name"))
-                    .map(|id| id.strip_prefix("models/").unwrap_or(&id).to_owned())?,
-                name: text("display_name").or_else(|| text("displayName")).or_else(|| text("name")),
-                context: context.iter().find_map(|at| model.pointer(at)?.as_u64()),
-                images: list_has("/architecture/input_modalities", "image")
-                    .or_else(|| list_has("/capabilities", "multimodal")),
-            })
-        };
-        models.into_iter().flatten().take(2000).filter_map(row).map(|m| self.info(provider, &m)).collect()
-    }
+/// The host of an address, for comparison.
+fn host(url: &str) -> Option<String> {
+    let url = base_url(url, Api::Chat)?;
+    let host = url.host_str()?;
+    // Many servers share this machine.
+    (!host.eq_ignore_ascii_case("localhost") && host.parse::<std::net::IpAddr>().is_err())
+        .then(|| host.to_ascii_lowercase())
 }
 
 fn endpoint(name: &str, row: &ProviderRow) -> Result<Endpoint, String> {

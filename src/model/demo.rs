@@ -54,7 +54,7 @@ impl Provider for Demo {
             id: ID.into(),
             name: "Demo (scripted, no model)".into(),
             context: Some(32_000),
-            images: false,
+            ..ModelInfo::default()
         }
     }
 }

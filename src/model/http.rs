@@ -282,15 +282,22 @@ impl Provider for HttpProvider {
     }
 }
 
-/// The JSON at a path below the endpoint, bounded in bytes and time: lists of models.
+/// The JSON at a path below the endpoint, bounded in bytes and time: what a server says of its models. With a body it
+/// is asked by POST.
 pub(super) async fn get_json(
     connections: &Connections,
     endpoint: &Endpoint,
     dialect: &dyn Dialect,
     path: &str,
+    body: Option<&serde_json::Value>,
 ) -> Result<serde_json::Value, Failure> {
     let url = endpoint.url(path);
-    let mut call = connections.to(&url)?.get(url).header("accept", "application/json");
+    let client = connections.to(&url)?;
+    let mut call = match body {
+        None => client.get(url),
+        Some(body) => client.post(url).header("content-type", "application/json").body(body.to_string()),
+    };
+    call = call.header("accept", "application/json");
     for (name, value) in dialect.headers() {
         call = call.header(*name, *value);
     }

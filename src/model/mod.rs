@@ -4,6 +4,7 @@ pub mod demo;
 pub mod dialect;
 pub mod failure;
 pub mod http;
+pub mod price;
 pub mod reply;
 pub mod retry;
 pub mod scripted;
@@ -126,14 +127,38 @@ pub trait Provider: Send + Sync {
     fn info(&self) -> ModelInfo;
 }
 
-#[derive(Clone, Debug, PartialEq)]
+/// What a model can do, as far as it is known; what is `None` or empty is not known.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelInfo {
     /// `provider/model`.
     pub id: String,
     pub name: String,
-    /// Tokens; `None`: not known.
+    /// The most tokens of a request.
     pub context: Option<u64>,
+    /// The most tokens of a reply.
+    pub output: Option<u64>,
     pub images: bool,
+    pub tools: Option<bool>,
+    /// How hard it can be told to think, in the provider's words, least first.
+    pub efforts: Vec<String>,
+    pub price: Option<price::Price>,
+    pub limits: ImageLimits,
+}
+
+/// What a provider takes of images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageLimits {
+    /// Bytes of one image, decoded.
+    pub bytes: usize,
+    /// Images of one request.
+    pub count: usize,
+}
+
+impl Default for ImageLimits {
+    /// Anthropic's, the strictest of the large providers: <https://docs.claude.com/en/docs/build-with-claude/vision>.
+    fn default() -> Self {
+        ImageLimits { bytes: 5 << 20, count: 100 }
+    }
 }
 
 impl<P: Provider + ?Sized> Provider for Arc<P> {

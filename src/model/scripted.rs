@@ -160,6 +160,7 @@ impl Provider for Scripted {
             name: "Scripted".into(),
             context: self.context,
             images: self.images,
+            ..ModelInfo::default()
         }
     }
 }

@@ -201,10 +201,8 @@ mod tests {
 
     #[test]
     fn a_window_is_learned_and_never_grows_back() {
-        let (windows, mut info) = (
-            Windows::default(),
-            ModelInfo { id: "p/m".into(), name: "m".into(), context: None, images: false },
-        );
+        let (windows, mut info) =
+            (Windows::default(), ModelInfo { id: "p/m".into(), ..ModelInfo::default() });
         assert_eq!(windows.of(&info), Window { size: ASSUMED, known: false });
         windows.learn("p/m", 300_000, "maximum context length is 200000 tokens");
         assert_eq!(windows.of(&info), Window { size: 200_000, known: true });

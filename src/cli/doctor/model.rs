@@ -96,7 +96,10 @@ mod tests {
     fn findings(url: &str, model: &str) -> Vec<Finding> {
         let row = ProviderRow { base_url: Some(url.to_owned()), ..ProviderRow::default() };
         let providers = [("mine".to_owned(), row)].into();
-        let registry = Registry::from_config(Input { providers, model: Some(model.to_owned()) }, |_| None);
+        let registry = Registry::from_config(
+            Input { providers, model: Some(model.to_owned()), ..Input::default() },
+            |_| None,
+        );
         super::super::super::block_on(examine(&registry)).unwrap()
     }
 

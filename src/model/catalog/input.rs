@@ -10,13 +10,9 @@ impl From<&Config> for Input {
             let written = config.source(&format!("providers.{name}.api")).is_some();
             let mut row = ProviderRow {
                 base_url: provider.base_url.clone(),
-                api: written.then(|| provider.api.into()),
+                api: written.then_some(provider.api),
                 headers: provider.headers.iter().cloned().collect(),
-                models: provider
-                    .models
-                    .iter()
-                    .map(|id| ModelRow { id: id.clone(), ..ModelRow::default() })
-                    .collect(),
+                models: provider.models.iter().map(ModelRow::named).collect(),
                 first_byte_seconds: provider.first_byte_timeout.map(|d| d.as_secs().max(1)),
                 idle_seconds: provider.idle_timeout.map(|d| d.as_secs().max(1)),
                 ..ProviderRow::default()
@@ -29,17 +25,10 @@ impl From<&Config> for Input {
             }
             (name.clone(), row)
         };
-        Input { providers: config.providers.iter().map(row).collect(), model: config.model.clone() }
-    }
-}
-
-impl From<config::Api> for Api {
-    fn from(api: config::Api) -> Self {
-        match api {
-            config::Api::Chat => Api::Chat,
-            config::Api::Responses => Api::Responses,
-            config::Api::Anthropic => Api::Anthropic,
-            config::Api::Gemini => Api::Gemini,
+        Input {
+            providers: config.providers.iter().map(row).collect(),
+            model: config.model.clone(),
+            remembered: None,
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio::{
 fn registry(config: &str, env: &[(&str, &str)]) -> Registry {
     let providers = toml::from_str(config).unwrap();
     let env: BTreeMap<String, String> = env.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    Registry::from_config(Input { providers, model: None }, move |name| env.get(name).cloned())
+    Registry::from_config(Input { providers, ..Input::default() }, move |name| env.get(name).cloned())
 }
 
 #[test]
@@ -163,4 +163,141 @@ async fn models_are_listed_once_and_then_known() {
     assert_eq!((mine[0].context, mine[1].context, mine[1].images), (Some(4096), Some(8), false));
     assert_eq!(registry.default_model().as_deref(), Some("mine/a"));
     assert!(!registry.refresh_models().await);
+}
+
+#[test]
+fn facts_are_those_of_the_host_and_the_user_has_the_last_word() {
+    let registry = registry(
+        "[openai]\nkey = 'k'\n[again]\nbase_url = 'https://api.deepseek.com/v1'\n[[again.models]]\nid = 'deepseek-chat'\ncontext = 5000\n[proxy]\nbase_url = 'https://proxy.example/v1'",
+        &[],
+    );
+    let info = |id: &str| registry.provider(id).unwrap().info();
+    let gpt = info("openai/gpt-5");
+    assert_eq!((gpt.context, gpt.output, gpt.images), (Some(272_000), Some(128_000), true));
+    assert_eq!(gpt.efforts, ["minimal", "low", "medium", "high"]);
+    assert_eq!(gpt.price.unwrap().output, 10.0);
+    let own = info("again/deepseek-chat");
+    assert_eq!((own.context, own.images, own.price.is_some()), (Some(5_000), false, true));
+    // The same name at another host is another model for all we know.
+    let other = info("proxy/gpt-5");
+    assert_eq!((other.context, other.price, other.efforts.len()), (None, None, 0));
+    let offered: Vec<String> = registry.choices().into_iter().map(|m| m.id).collect();
+    assert!(offered.contains(&"openai/gpt-5-mini".to_owned()), "{offered:?}");
+    assert_eq!(offered.iter().filter(|id| id.starts_with("again/")).count(), 1);
+    assert!(!offered.iter().any(|id| id.starts_with("anthropic/")), "{offered:?}");
+}
+
+#[test]
+fn behind_another_address_openai_has_no_facts() {
+    let env = [("OPENAI_BASE_URL", "http://127.0.0.1:9"), ("OPENAI_MODEL", "gpt-5"), ("OPENAI_API_KEY", "k")];
+    let info = registry("", &env).provider("openai/gpt-5").unwrap().info();
+    assert_eq!((info.context, info.price), (None, None));
+}
+
+/// A server that answers by path; what it has no answer for is 404.
+async fn server(answers: &'static [(&'static str, &'static str)]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let mut head = Vec::new();
+            while !head.windows(4).any(|w| w == b"\r\n\r\n")
+                && socket.read_buf(&mut head).await.is_ok_and(|n| n > 0)
+            {}
+            let head = String::from_utf8(head).unwrap();
+            let path = head.split(' ').nth(1).unwrap_or_default();
+            let found = answers.iter().find(|(p, _)| *p == path);
+            let (status, body) = found.map_or(("404 Not Found", "{}"), |(_, body)| ("200 OK", *body));
+            let text = format!(
+                "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = socket.write_all(text.as_bytes()).await;
+        }
+    });
+    port
+}
+
+async fn learned(answers: &'static [(&'static str, &'static str)], id: &str) -> (Registry, ModelInfo) {
+    let port = server(answers).await;
+    let registry = registry(&format!("[mine]\nbase_url = 'http://127.0.0.1:{port}'\nmodel = '{id}'"), &[]);
+    assert!(registry.prepare(None, false).await);
+    let info = registry.provider(&format!("mine/{id}")).unwrap().info();
+    (registry, info)
+}
+
+#[tokio::test]
+async fn ollama_cuts_without_a_word_and_that_is_told() {
+    const ANSWERS: &[(&str, &str)] = &[
+        (
+            "/v1/models",
+            r#"{"data":[{"id":"q:latest","owned_by":"library"},{"id":"big","owned_by":"library"}]}"#,
+        ),
+        ("/api/ps", r#"{"models":[{"name":"q:latest","model":"q:latest","context_length":4096}]}"#),
+        ("/api/show", r#"{"capabilities":["completion","tools"],"model_info":{"q.context_length":40960}}"#),
+    ];
+    let (registry, info) = learned(ANSWERS, "q:latest").await;
+    assert_eq!((info.context, info.tools, info.images), (Some(4_096), Some(true), false));
+    let caution = registry.caution("mine/q:latest").unwrap();
+    assert!(caution.contains("4096 tokens") && caution.contains("OLLAMA_CONTEXT_LENGTH"), "{caution}");
+    // Of what is not loaded the window is not known, and nothing is said.
+    assert_eq!(registry.caution("mine/big"), None);
+    assert!(!registry.prepare(None, false).await);
+}
+
+#[tokio::test]
+async fn the_window_of_llama_cpp_is_that_of_a_slot() {
+    const ANSWERS: &[(&str, &str)] = &[
+        ("/v1/models", r#"{"data":[{"id":"m.gguf","owned_by":"llamacpp","meta":{"n_ctx_train":32768}}]}"#),
+        ("/props", r#"{"default_generation_settings":{"n_ctx":1024},"modalities":{"vision":true}}"#),
+    ];
+    let (registry, info) = learned(ANSWERS, "m.gguf").await;
+    assert_eq!((info.context, info.images), (Some(1_024), true));
+    assert_eq!(registry.caution("mine/m.gguf"), None);
+}
+
+#[tokio::test]
+async fn only_hosts_that_were_named_are_asked() {
+    const ANSWERS: &[(&str, &str)] = &[("/v1/models", r#"{"data":[{"id":"a"}]}"#)];
+    let port = server(ANSWERS).await;
+    let row = |name: &str| format!("[{name}]\nbase_url = 'http://127.0.0.1:{port}'\n");
+    let named = registry(&row("mine"), &[]);
+    assert!(named.refresh(None, false).await);
+    assert_eq!(named.default_model().as_deref(), Some("mine/a"));
+    // A row that nobody named is not asked, but for probing.
+    let mut silent = registry(&row("ollama"), &[]);
+    silent.entries.retain(|name, entry| {
+        entry.configured = false;
+        name == "ollama"
+    });
+    assert!(!silent.refresh(None, false).await && silent.default_model().is_none());
+    assert!(silent.refresh(None, true).await);
+    assert_eq!(silent.default_model().as_deref(), Some("ollama/a"));
+}
+
+#[tokio::test]
+async fn a_list_that_was_kept_is_not_asked_for_again() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("models.json");
+    let kept = Lists::in_file(file.clone());
+    let listed = lists::Listed { models: vec![ModelRow::named("gpt-9")], ..Default::default() };
+    kept.put("openai", "https://api.openai.com/v1", false, Some(listed));
+    kept.save();
+    let registry = registry("[openai]\nkey = 'k'", &[]).with_lists(Arc::new(Lists::in_file(file)));
+    assert!(registry.choices().iter().any(|m| m.id == "openai/gpt-9"));
+    // Nothing goes out: the list is fresh.
+    assert!(!registry.refresh(None, false).await);
+}
+
+#[test]
+fn what_was_chosen_last_stands_in_for_a_configuration() {
+    let with = |remembered: &str, model: Option<&str>| {
+        let providers = toml::from_str("[mine]\nbase_url = 'https://h'\nmodel = 'm'").unwrap();
+        let input = Input { providers, model: model.map(str::to_owned), remembered: Some(remembered.into()) };
+        Registry::from_config(input, |_| None).default_model().unwrap()
+    };
+    assert_eq!(with("mine/other", None), "mine/other");
+    assert_eq!(with("mine/other", Some("mine/set")), "mine/set");
+    // Its provider is gone.
+    assert_eq!(with("nobody/m", None), "mine/m");
 }

@@ -94,6 +94,17 @@ impl Endpoint {
         }
         url
     }
+    /// On this machine or in its network.
+    pub fn is_near(&self) -> bool {
+        self.base.host_str().is_some_and(is_local)
+    }
+    /// The server itself, without the path of its API.
+    pub fn root(&self) -> Endpoint {
+        let mut root = self.clone();
+        root.base.set_path("/");
+        root.base.set_query(None);
+        root
+    }
     pub(super) fn hint(&self, kind: ErrorKind) -> Option<String> {
         let env = self.key.env();
         match kind {

@@ -119,7 +119,7 @@ fn provider(endpoint: Endpoint) -> HttpProvider {
         endpoint: Arc::new(endpoint),
         dialect: Arc::new(OpenAiChat::new("test", Options::default())),
         model: "test-model".into(),
-        info: ModelInfo { id: "test/test-model".into(), name: "Test".into(), context: None, images: true },
+        info: ModelInfo { id: "test/test-model".into(), images: true, ..ModelInfo::default() },
     }
 }
 

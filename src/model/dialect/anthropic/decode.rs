@@ -289,7 +289,8 @@ impl UsageIn {
             return None;
         }
         let cached = self.cache_read_input_tokens.unwrap_or(0);
-        let input = input.unwrap_or(0) + cached + self.cache_creation_input_tokens.unwrap_or(0);
-        Some(Usage { input, output: output.unwrap_or(0), cached, reasoning: 0 })
+        let written = self.cache_creation_input_tokens.unwrap_or(0);
+        let input = input.unwrap_or(0) + cached + written;
+        Some(Usage { input, output: output.unwrap_or(0), cached, written, ..Usage::default() })
     }
 }

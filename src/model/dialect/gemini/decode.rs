@@ -36,6 +36,7 @@ impl GeminiDecoder {
                 output: u.candidates.unwrap_or(0) + u.thoughts.unwrap_or(0),
                 cached: u.cached.unwrap_or(0),
                 reasoning: u.thoughts.unwrap_or(0),
+                ..Usage::default()
             });
         }
         if let Some(reason) = piece.feedback.and_then(|f| f.reason) {

@@ -79,6 +79,7 @@ pub struct FunctionIn<'a> {
 pub struct UsageIn {
     pub prompt_tokens: Option<u64>,
     pub completion_tokens: Option<u64>,
+    pub total_tokens: Option<u64>,
     pub prompt_tokens_details: Option<InputDetails>,
     pub completion_tokens_details: Option<OutputDetails>,
     /// DeepSeek.
@@ -96,15 +97,20 @@ pub struct OutputDetails {
 }
 impl From<UsageIn> for Usage {
     fn from(u: UsageIn) -> Self {
+        let (input, said) = (u.prompt_tokens.unwrap_or(0), u.completion_tokens.unwrap_or(0));
+        let reasoning = u.completion_tokens_details.and_then(|d| d.reasoning_tokens).unwrap_or(0);
+        // xAI does not count thinking as completion; the total tells.
+        let apart = reasoning > 0 && u.total_tokens == Some(input + said + reasoning);
         Usage {
-            input: u.prompt_tokens.unwrap_or(0),
-            output: u.completion_tokens.unwrap_or(0),
+            input,
+            output: if apart { said + reasoning } else { said },
             cached: u
                 .prompt_tokens_details
                 .and_then(|d| d.cached_tokens)
                 .or(u.prompt_cache_hit_tokens)
                 .unwrap_or(0),
-            reasoning: u.completion_tokens_details.and_then(|d| d.reasoning_tokens).unwrap_or(0),
+            reasoning,
+            ..Usage::default()
         }
     }
 }

@@ -172,6 +172,7 @@ impl ResponsesDecoder {
                 output: count("/usage/output_tokens").unwrap_or(0),
                 cached: count("/usage/input_tokens_details/cached_tokens").unwrap_or(0),
                 reasoning: count("/usage/output_tokens_details/reasoning_tokens").unwrap_or(0),
+                ..Usage::default()
             })));
         }
         let finish = match response.pointer("/incomplete_details/reason").and_then(Value::as_str) {

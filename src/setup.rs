@@ -56,12 +56,18 @@ pub fn assemble(dirs: DataDirs) -> anyhow::Result<Assembly> {
 struct Catalogue {
     dirs: DataDirs,
     registry: RwLock<Arc<Registry>>,
+    fallback: RwLock<Vec<String>>,
     signed_out: std::sync::atomic::AtomicBool,
 }
 
 impl Catalogue {
     fn new(dirs: DataDirs, config: &Config) -> Self {
-        Catalogue { dirs, registry: RwLock::new(Arc::new(registry(config))), signed_out: false.into() }
+        Catalogue {
+            dirs,
+            registry: RwLock::new(Arc::new(registry(config))),
+            fallback: RwLock::new(config.fallback.clone()),
+            signed_out: false.into(),
+        }
     }
     fn registry(&self) -> Arc<Registry> {
         self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -105,6 +111,9 @@ impl Models for Catalogue {
     fn default_id(&self) -> Option<String> {
         self.registry().default_model()
     }
+    fn fallback(&self) -> Vec<String> {
+        self.fallback.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 fn provider_of(model: &str) -> &str {
@@ -116,6 +125,7 @@ impl Auth for Arc<Catalogue> {
         let config = Config::load(&self.dirs, env);
         let registry = Arc::new(registry(&config));
         *self.registry.write().unwrap_or_else(PoisonError::into_inner) = registry.clone();
+        *self.fallback.write().unwrap_or_else(PoisonError::into_inner) = config.fallback;
         self.signed_out.store(false, std::sync::atomic::Ordering::Relaxed);
         // Without a model there is nothing to sign in to; a prompt says what to configure.
         let Some(model) = registry.default_model() else { return Credentials::NotNeeded };

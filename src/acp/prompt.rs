@@ -132,6 +132,9 @@ fn advice(error: &ModelError) -> (&'static str, &'static str) {
         ErrorKind::Auth => ("auth", "check the key"),
         ErrorKind::Quota => ("quota", "wait for the reset, add credit, or choose another model"),
         ErrorKind::RateLimit => ("rate_limit", "wait a little and send the prompt again"),
+        ErrorKind::Loading => {
+            ("overloaded", "wait until the server has loaded the model, then send the prompt again")
+        }
         ErrorKind::Overloaded => ("overloaded", "send the prompt again later, or choose another model"),
         ErrorKind::TooLong => {
             ("too_long", "shorten the prompt, start a new session, or choose a model with a larger context")

@@ -15,6 +15,7 @@ pub mod undo;
 pub mod view;
 
 mod ask;
+mod asking;
 mod bound;
 mod coalesce;
 mod hunks;

@@ -27,6 +27,10 @@ pub trait Models: Send + Sync {
     fn choices(&self) -> Vec<ModelInfo>;
     /// The default's id, if there is one.
     fn default_id(&self) -> Option<String>;
+    /// What to ask where the chosen model cannot answer, in this order: `provider/model`.
+    fn fallback(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// The folders of a session, absolute and existing.

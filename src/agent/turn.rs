@@ -1,27 +1,22 @@
 //! The loop: model → tool calls → results → model, until it has nothing more to do.
 use super::{
+    asking::{Asking, Cut},
     call::{self, Caller},
-    compact::{self, Compaction, Tally},
-    context,
+    compact::Tally,
     journal::{Journal, KeepError},
     port::{CallChanged, CallStatus, Editor, Update},
     prompt,
     repeat::{self, Repeats},
-    reply::{self, Ending, Made, Reply},
+    reply::{Ending, Made, Reply},
     session::Session,
 };
 use crate::{
     id::{CallId, MessageId},
-    log::{Entry, Part, PlanItem, PromptState, Severity, Shown, Stored, Usage},
-    model::{
-        ErrorKind, Finish, ModelError, Provider, Request,
-        retry::{Budget, Retrying},
-    },
+    log::{Entry, Outcome, Part, PlanItem, PromptState, Severity, Shown, Stored, Usage},
+    model::{ErrorKind, Finish, ModelError},
+    tools,
 };
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, VecDeque};
 use tokio_util::sync::CancellationToken;
 
 /// How a turn ended well. What ended badly is a [`TurnError`].
@@ -72,10 +67,11 @@ pub struct Turn<'s> {
     pub editor: &'s dyn Editor,
     pub cancel: CancellationToken,
     repeats: Repeats,
-    requests: u32,
-    usage: Usage,
+    pub(super) requests: u32,
+    pub(super) usage: Usage,
     calls: u32,
-    tally: Tally,
+    pub(super) tally: Tally,
+    pub(super) asking: Asking,
     /// How often each tool was called.
     tools: BTreeMap<String, u32>,
 }
@@ -84,6 +80,35 @@ const NUDGE_EMPTY: &str =
     "[Your last reply was empty. Go on with the task, or say to the user what you did and found.]";
 const NUDGE_LAST_WORD: &str = "[You have used up the model requests of this turn and have no tools any more. Tell the \
      user in a few sentences what is done, what is not, and what you would do next.]";
+
+/// How the calls of one reply ended.
+#[derive(Default)]
+struct Failures {
+    words: Option<String>,
+    /// One did not fail, or in another way.
+    mixed: bool,
+    /// What the last one gave.
+    last: Option<String>,
+}
+
+impl Failures {
+    fn count(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            let Entry::Result { outcome, text, .. } = entry else { continue };
+            self.last = Some(text.clone());
+            match &self.words {
+                _ if *outcome == Outcome::Ok => self.mixed = true,
+                Some(words) if words != text => self.mixed = true,
+                Some(_) => {}
+                None => self.words = Some(text.clone()),
+            }
+        }
+    }
+    /// The words that all of them failed with.
+    fn all_alike(&self) -> Option<&str> {
+        self.words.as_deref().filter(|_| !self.mixed)
+    }
+}
 
 /// What to do after a reply.
 enum Next {
@@ -109,6 +134,7 @@ impl<'s> Turn<'s> {
             usage: Usage::default(),
             calls: 0,
             tally: Tally::default(),
+            asking: Asking::default(),
             tools: BTreeMap::new(),
         }
     }
@@ -214,109 +240,60 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Asks, with a conversation that fits: compacted before, and again if the model refuses it as too long.
-    async fn ask_model(&mut self, with_tools: bool) -> Result<Reply, TurnError> {
-        self.make_room(None).await?;
-        loop {
-            let reply = self.send(with_tools).await?;
-            match &reply.ending {
-                Ending::Failed(e) if e.kind == ErrorKind::TooLong => {
-                    if !self.make_room(Some(e)).await? {
-                        return Ok(reply);
-                    }
-                    self.keep(&reply).await?;
-                }
-                _ => {
-                    self.tally.answered();
-                    return Ok(reply);
-                }
-            }
-        }
-    }
-
-    /// Whether the request is worth sending (again).
-    async fn make_room(&mut self, refused: Option<&ModelError>) -> Result<bool, TurnError> {
-        let provider = self.session.models.provider(self.session.settings().model.as_deref())?;
-        let compaction = Compaction {
-            session: self.session,
-            journal: self.journal,
-            editor: self.editor,
-            cancel: &self.cancel,
-            provider,
-            usage: &mut self.usage,
-        };
-        Ok(compaction.make_room(&mut self.tally, self.requests, refused).await?)
-    }
-
-    /// One request: streamed to the editor, gathered, not yet kept.
-    async fn send(&mut self, with_tools: bool) -> Result<Reply, TurnError> {
-        let settings = self.session.settings();
-        let provider = self.session.models.provider(settings.model.as_deref())?;
-        let request = self.request(&*provider, settings.effort, with_tools);
-        self.requests += 1;
-        let (tell, told) = tokio::sync::mpsc::unbounded_channel();
-        let budget = Budget { total: self.session.limits.retry_budget, ..Budget::default() };
-        let retrying = Retrying::new(provider.clone(), budget, move |notice| _ = tell.send(notice.clone()));
-        let hearing = reply::Hearing {
-            session: &self.session.id,
-            editor: self.editor,
-            journal: self.journal,
-            cancel: &self.cancel,
-        };
-        let reply = hearing.gather(retrying.stream(&request), told).await;
-        if let Some(usage) = reply.usage {
-            self.usage += usage;
-            if let Some(size) = compact::known_window(self.session, &*provider) {
-                let used = (usage.input + usage.output).min(size);
-                self.update(Update::Usage { used, size }).await;
-            }
-        }
-        Ok(reply)
-    }
-
-    fn request(&self, provider: &dyn Provider, effort: Option<String>, with_tools: bool) -> Request {
-        let entries = self.journal.entries();
-        let (system, tools) = context::frame(entries).unwrap_or_default();
-        Request {
-            model: provider.info().id,
-            system,
-            tools: if with_tools { tools.into() } else { Arc::from([]) },
-            messages: context::messages(entries),
-            effort,
-            max_output: None,
-            cache_key: self.session.id.to_string(),
-        }
-    }
-
     /// Keeps a reply and does what it asks for.
     async fn follow(&mut self, mut reply: Reply, nudged: bool) -> Result<Next, TurnError> {
         self.keep(&reply).await?;
         let calls = std::mem::take(&mut reply.calls);
-        let finish = match reply.ending {
+        let finish = match &reply.ending {
             Ending::Cancelled => return Ok(Next::End(Stop::Cancelled)),
-            Ending::Failed(e) => return Err(e.into()),
-            Ending::Finished(finish) => finish,
+            Ending::Failed(e) if e.kind == ErrorKind::Refused => return self.refused(&e.clone()).await,
+            // The window is full and could not be made emptier: a limit like any other.
+            Ending::Failed(e) if e.kind == ErrorKind::TooLong && reply.has_text() => {
+                let text = e.message.clone();
+                self.notice(Severity::Warning, "Cut off where the context was full", &text).await?;
+                return Ok(Next::End(Stop::MaxTokens));
+            }
+            Ending::Failed(e) => return Err(e.clone().into()),
+            Ending::Finished(finish) => *finish,
         };
-        if !calls.is_empty() {
-            return self.run_calls(calls, finish == Finish::Length).await;
+        let went_on = self.was_cut();
+        if finish != Finish::Length {
+            self.came_whole();
         }
         match finish {
-            Finish::Length => Ok(Next::End(Stop::MaxTokens)),
-            Finish::Refusal => Ok(Next::End(Stop::Refusal)),
+            Finish::Length => {
+                let cut = self.cut_off(&reply, !calls.is_empty()).await?;
+                let next = if calls.is_empty() { Next::Go } else { self.run_calls(calls, true).await? };
+                match cut {
+                    Cut::GiveUp if matches!(next, Next::Go) => Ok(Next::End(Stop::MaxTokens)),
+                    _ => Ok(next),
+                }
+            }
+            _ if !calls.is_empty() => self.run_calls(calls, false).await,
+            Finish::Refusal => self.forget().await,
             Finish::Pause => Ok(Next::Go),
-            Finish::Stop | Finish::ToolCalls if reply.has_text() => Ok(Next::End(Stop::EndTurn)),
+            Finish::Stop | Finish::ToolCalls if reply.has_text() || went_on => Ok(Next::End(Stop::EndTurn)),
             Finish::Stop | Finish::ToolCalls if !nudged => Ok(Next::Nudge),
             Finish::Stop | Finish::ToolCalls => self.silent().await,
         }
     }
 
-    async fn keep(&mut self, reply: &Reply) -> Result<(), TurnError> {
-        let model =
-            self.session.settings().model.or_else(|| self.session.models.default_id()).unwrap_or_default();
-        if let Some(entry) = reply.entry(&model) {
-            self.journal.append(vec![entry]).await?;
+    /// The provider would not take the request for what is in it.
+    async fn refused(&mut self, error: &ModelError) -> Result<Next, TurnError> {
+        self.notice(Severity::Warning, "The provider refused this", &error.message).await?;
+        self.forget().await
+    }
+
+    /// After a refusal the prompt is not sent again: it would be refused each time (ACP, stop reason `refusal`). What
+    /// tools have done since stays in the conversation.
+    async fn forget(&mut self) -> Result<Next, TurnError> {
+        let sent = |s: &&Stored| matches!(s.entry, Entry::User { state: PromptState::Sent, .. });
+        if self.calls == 0
+            && let Some(prompt) = self.journal.entries().iter().rev().find(sent).map(|s| s.seq)
+        {
+            self.journal.append(vec![Entry::Rewind { to: prompt }]).await?;
         }
-        Ok(())
+        Ok(Next::End(Stop::Refusal))
     }
 
     /// The model said nothing, twice. After work was done that ends the turn, said so; else it is a failure.
@@ -326,13 +303,14 @@ impl<'s> Turn<'s> {
             self.notice(Severity::Warning, "The model ended without a word", text).await?;
             return Ok(Next::End(Stop::EndTurn));
         }
-        Err(TurnError::Model(ModelError {
+        let error = ModelError {
             kind: ErrorKind::Malformed,
-            message: "the model replied with nothing, twice. Try again, or choose another model".into(),
+            message: "the model replied with nothing, twice. Try again, or choose another model.".into(),
             host: String::new(),
             status: None,
             retry_after: None,
-        }))
+        };
+        if self.fall_back(&error).await? { Ok(Next::Go) } else { Err(error.into()) }
     }
 
     /// Runs the calls of one message in segments, in source order: a maximal run of pure reads together, every other
@@ -340,11 +318,17 @@ impl<'s> Turn<'s> {
     async fn run_calls(&mut self, calls: Vec<Made>, cut: bool) -> Result<Next, TurnError> {
         let mut open = Vec::with_capacity(calls.len());
         let last = calls.len() - 1;
+        let waits = calls.iter().all(|made| made.call.name == tools::WAITS);
         let mut stop = None;
         for (i, made) in calls.into_iter().enumerate() {
             self.calls += 1;
             *self.tools.entry(made.call.name.clone()).or_default() += 1;
-            let verdict = self.repeats.count(&made.call.name, &made.call.args);
+            // Whoever waits for a job may look as often as it likes, while there is something to wait for.
+            let verdict = if waits {
+                repeat::Verdict::Fine
+            } else {
+                self.repeats.count(&made.call.name, &made.call.args)
+            };
             if let repeat::Verdict::Stop(n) = verdict {
                 stop = Some((made.call.name.clone(), n));
             }
@@ -352,7 +336,8 @@ impl<'s> Turn<'s> {
             self.update(Update::Call(Box::new(opened.shown()))).await;
             open.push(opened);
         }
-        let gone = match self.run_segments(open).await {
+        let mut failures = Failures::default();
+        let gone = match self.run_segments(open, &mut failures).await {
             Ok(gone) => gone,
             Err((e, unclosed)) => {
                 self.close_unkept(unclosed, &e).await;
@@ -362,23 +347,46 @@ impl<'s> Turn<'s> {
         if gone || self.cancel.is_cancelled() {
             return Ok(Next::End(Stop::Cancelled));
         }
+        if waits
+            && let Some(text) = &failures.last
+            && let repeat::Verdict::Stop(n) = self.repeats.count(tools::WAITS, text)
+        {
+            stop = Some((tools::WAITS.into(), n));
+        }
         if let Some((name, n)) = stop {
             let text = format!("The model called `{name}` with the same arguments {n} times in a row.");
             self.notice(Severity::Warning, "Stopped: the model repeats itself", &text).await?;
             return Ok(Next::End(Stop::MaxTurnRequests));
         }
+        match self.repeats.failed(failures.all_alike()) {
+            repeat::Verdict::Fine => {}
+            repeat::Verdict::Note(n) => {
+                self.journal.append(vec![Entry::Nudge { text: repeat::failing(n) }]).await?;
+            }
+            repeat::Verdict::Stop(n) => {
+                let text = format!(
+                    "The calls of its last {n} replies all failed in the same way: see the last one."
+                );
+                self.notice(Severity::Warning, "Stopped: the model gets no further", &text).await?;
+                return Ok(Next::End(Stop::MaxTurnRequests));
+            }
+        }
         Ok(Next::Go)
     }
 
     /// Whether the person cancelled a question. An error comes with the calls whose cards are still open.
-    async fn run_segments(&mut self, open: Vec<call::Open>) -> Result<bool, (TurnError, Vec<CallId>)> {
+    async fn run_segments(
+        &mut self,
+        open: Vec<call::Open>,
+        failures: &mut Failures,
+    ) -> Result<bool, (TurnError, Vec<CallId>)> {
         let mut ids: VecDeque<CallId> = open.iter().map(|o| o.call.id.clone()).collect();
         let mut open = VecDeque::from(open);
         let mut gone = false;
         while !open.is_empty() {
             let shared = open.iter().take_while(|o| o.is_shared()).count();
             let segment: Vec<_> = open.drain(..shared.max(1)).collect();
-            match self.run_segment(segment, gone, &mut ids).await {
+            match self.run_segment(segment, gone, &mut ids, failures).await {
                 Ok(now) => gone |= now,
                 Err(e) => return Err((e, ids.into())),
             }
@@ -402,6 +410,7 @@ impl<'s> Turn<'s> {
         segment: Vec<call::Open>,
         skip: bool,
         unclosed: &mut VecDeque<CallId>,
+        failures: &mut Failures,
     ) -> Result<bool, TurnError> {
         let caller = Caller::new(self.session, self.editor, &self.cancel);
         let closed = if skip {
@@ -413,6 +422,7 @@ impl<'s> Turn<'s> {
         for closed in closed {
             gone |= closed.gone;
             plan = closed.plan.or(plan);
+            failures.count(&closed.entries);
             self.journal.append(closed.entries).await?;
             unclosed.pop_front();
             self.update(Update::CallChanged(Box::new(closed.changed))).await;
@@ -429,7 +439,12 @@ impl<'s> Turn<'s> {
         Ok(())
     }
 
-    async fn notice(&mut self, severity: Severity, title: &str, text: &str) -> Result<(), TurnError> {
+    pub(super) async fn notice(
+        &mut self,
+        severity: Severity,
+        title: &str,
+        text: &str,
+    ) -> Result<(), TurnError> {
         let id = MessageId::new();
         let entry = Entry::Notice { id: id.clone(), severity, title: title.into(), text: text.into() };
         // A notice that cannot be kept is still shown.
@@ -438,7 +453,7 @@ impl<'s> Turn<'s> {
         kept.map_err(Into::into)
     }
 
-    async fn update(&self, update: Update) {
+    pub(super) async fn update(&self, update: Update) {
         self.editor.update(&self.session.id, update).await;
     }
 }

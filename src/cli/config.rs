@@ -62,6 +62,7 @@ fn values(config: &Config) -> Vec<(String, String)> {
     let mut all = vec![
         ("model".to_owned(), model),
         ("mode".to_owned(), quoted(config.mode.id())),
+        ("fallback".to_owned(), list(config.fallback.iter().cloned())),
         ("instructions".to_owned(), list(config.instructions.iter().map(|p| p.display().to_string()))),
     ];
     for (name, provider) in &config.providers {

@@ -10,6 +10,7 @@ use toml::de::DeValue;
 /// All keys; `*` stands for a name of the user's. The suggestions for unknown keys come from here.
 pub(super) const KEYS: &[&str] = &[
     "model",
+    "fallback",
     "mode",
     "instructions",
     "providers.*.base_url",
@@ -49,6 +50,7 @@ type Set<T> = Result<T, Fault>;
 pub(super) fn set(config: &mut Config, path: &[&str], value: &DeValue<'_>) -> Set<()> {
     match path {
         ["model"] => config.model = Some(model(value)?),
+        ["fallback"] => config.fallback = models(value)?,
         ["mode"] => config.mode = mode(value)?,
         ["instructions"] => {
             let all = texts(value, "a list of file names")?;
@@ -167,6 +169,12 @@ pub(super) fn model(value: &DeValue<'_>) -> Set<String> {
         Some((provider, model)) if !provider.is_empty() && !model.is_empty() => Ok(text.to_owned()),
         _ => Err(WHAT),
     }
+}
+
+fn models(value: &DeValue<'_>) -> Set<Vec<String>> {
+    const WHAT: Fault = Fault::Expected("a list of models as \"provider/model\"");
+    let items = value.as_array().ok_or(WHAT)?;
+    items.iter().map(|item| model(item.get_ref()).map_err(|_| WHAT)).collect()
 }
 
 fn text(value: &DeValue<'_>) -> Set<String> {

@@ -25,6 +25,8 @@ use std::{
 pub struct Config {
     /// `provider/model`; `None`: nothing was chosen.
     pub model: Option<String>,
+    /// What to ask where the chosen model cannot answer, in this order: `provider/model`.
+    pub fallback: Vec<String>,
     /// The mode that new sessions start in.
     pub mode: Mode,
     /// Further files of instructions; relative ones are looked for in the project.

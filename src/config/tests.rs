@@ -43,6 +43,7 @@ fn told(config: &Config) -> Vec<String> {
 
 const FULL: &str = r#"
 model = "local/qwen"
+fallback = ["work/big", "local/small"]
 mode = "accept-edits"
 instructions = ["STYLE.md"]
 [providers.local]
@@ -79,6 +80,7 @@ fn every_key_arrives_and_remembers_its_file() {
     assert_eq!(told(&config), [""; 0]);
     assert_eq!(config.model.as_deref(), Some("local/qwen"));
     assert_eq!(config.mode, Mode::AcceptEdits);
+    assert_eq!(config.fallback, ["work/big", "local/small"]);
     assert_eq!(config.instructions, [PathBuf::from("STYLE.md")]);
     let local = &config.providers["local"];
     assert_eq!(local.base_url.as_deref(), Some("http://127.0.0.1:8080/v1"));

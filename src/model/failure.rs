@@ -9,6 +9,11 @@ use std::time::Duration;
 /// The most characters of a provider's own words that an error carries.
 const DETAIL_CHARS: usize = 300;
 
+/// Longer than anybody waits.
+const NEVER: Duration = Duration::from_secs(86_400);
+/// A refusal without a word is how some servers (Cerebras) say that a request is too long.
+const SILENT: &str = "it gave no reason; some servers refuse without one what is too long for the model";
+
 /// A failure before it is known whose it is: decoders yield it, `http` adds the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
@@ -30,16 +35,24 @@ impl Failure {
     pub fn early() -> Self {
         Self::malformed("the reply ended early: the stream closed before the model said that it was done")
     }
-    /// A status other than 200 with this body. `sent`: bytes of the request, for the silent refusals of large ones.
-    pub fn of_response(status: u16, body: &str, sent: usize) -> Self {
+    /// The reply was cut off because it filled the model's window: shorter messages make room to go on.
+    pub fn window_full() -> Self {
+        Self::new(ErrorKind::TooLong, "the reply was cut off where the context window was full")
+    }
+    /// A status other than 200 with this body.
+    pub fn of_response(status: u16, body: &str) -> Self {
         let said = Said::of_body(body);
-        let kind = if said.is_empty() && status == 400 && sent > 256 << 10 {
-            ErrorKind::TooLong
+        let (kind, detail) = if said.is_empty() && matches!(status, 400 | 413) {
+            (ErrorKind::TooLong, SILENT.into())
         } else {
-            classify(Some(status), &said)
+            (classify(Some(status), &said), said.message.clone())
         };
-        let retry_after = said.retry_after.or_else(|| wait_in(&said.message));
-        Failure { kind, status: Some(status), detail: said.message, retry_after }
+        let mut retry_after = said.retry_after.or_else(|| wait_in(&said.message));
+        // One request above the limit of a minute never fits, however long one waits.
+        if kind == ErrorKind::RateLimit && said.message.to_lowercase().contains("request too large") {
+            retry_after = Some(NEVER);
+        }
+        Failure { kind, status: Some(status), detail, retry_after }
     }
     /// An error object inside a stream that began with 200.
     pub fn of_error(error: &Value) -> Self {
@@ -221,7 +234,10 @@ const QUOTA: [&str; 12] = [
     "exceeded_current_quota",
     "payment required",
 ];
-const STALE: [&str; 8] = [
+const STALE: [&str; 11] = [
+    "corrupted thought signature",
+    "invalid thought signature",
+    "thought signature is not valid",
     "invalid_encrypted_content",
     "encrypted content",
     "without its required 'reasoning' item",
@@ -252,6 +268,9 @@ const OVERLOADED: [&str; 9] = [
     "internal_error",
     "insufficient_system_resource",
 ];
+/// llama.cpp, Hugging Face.
+const LOADING: [&str; 4] =
+    ["loading model", "model is loading", "is currently loading", "model is still loading"];
 const NO_MODEL: [&str; 6] = [
     "model_not_found",
     "not a valid model id",
@@ -313,6 +332,9 @@ fn classify(status: Option<u16>, said: &Said) -> ErrorKind {
     if any(&REFUSED) {
         return ErrorKind::Refused;
     }
+    if any(&LOADING) {
+        return ErrorKind::Loading;
+    }
     match status {
         Some(401 | 403) => ErrorKind::Auth,
         Some(408 | 504 | 524) => ErrorKind::Timeout,
@@ -362,6 +384,7 @@ fn words(kind: ErrorKind) -> &'static str {
         ErrorKind::Quota => "the quota is used up",
         ErrorKind::RateLimit => "rate limited",
         ErrorKind::Overloaded => "the service is unavailable",
+        ErrorKind::Loading => "the model is being loaded",
         ErrorKind::TooLong => "the conversation is too long for the model",
         ErrorKind::Refused => "the provider refused the content",
         ErrorKind::StaleReasoning => "earlier reasoning is no longer accepted",

@@ -19,7 +19,7 @@ use crate::secret::Secret;
 use endpoint::deepest;
 use futures_util::{FutureExt, StreamExt, stream, stream::BoxStream};
 use reqwest::{Response, Url};
-use std::{error::Error as StdError, fmt::Write, sync::Arc, time::Duration};
+use std::{borrow::Cow, error::Error as StdError, fmt::Write, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 /// The most bytes read of an error's body.
@@ -46,7 +46,6 @@ impl HttpProvider {
         }
         let url = endpoint.url(&self.dialect.path(&self.model, request));
         let body = self.dialect.body(&self.model, request);
-        let sent = body.len();
         let mut call = self
             .connections
             .to(&url)?
@@ -68,7 +67,12 @@ impl HttpProvider {
             Ok(Err(error)) => return Err(broken(&error)),
             Ok(Ok(response)) => response,
         };
-        if response.status().as_u16() == 200 { Ok(response) } else { Err(refused(response, sent).await) }
+        if response.status().as_u16() == 200 { Ok(response) } else { Err(refused(response).await) }
+    }
+
+    /// What a refusal is remembered by.
+    fn place(&self) -> String {
+        format!("{} {}", self.endpoint.base, self.model)
     }
 
     fn error(&self, failure: Failure) -> ModelError {
@@ -85,7 +89,7 @@ fn secret_header(prefix: &str, secret: &Secret) -> Result<reqwest::header::Heade
 }
 
 /// An answer other than 200, as a failure.
-async fn refused(mut response: Response, sent: usize) -> Failure {
+async fn refused(mut response: Response) -> Failure {
     let status = response.status().as_u16();
     let headers = response.headers();
     let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
@@ -99,7 +103,7 @@ async fn refused(mut response: Response, sent: usize) -> Failure {
             break;
         }
     }
-    let mut failure = Failure::of_response(status, &String::from_utf8_lossy(&body), sent);
+    let mut failure = Failure::of_response(status, &String::from_utf8_lossy(&body));
     failure.retry_after = wait.or(failure.retry_after);
     if let Some(place) = place.filter(|_| (300..400).contains(&status)) {
         let host = Url::parse(&place).ok().and_then(|u| u.host_str().map(str::to_owned)).unwrap_or(place);
@@ -154,6 +158,8 @@ struct Run<'a> {
     request: &'a Request,
     /// The request without what the provider would not take.
     stripped: Option<Request>,
+    /// What was taken out, not yet known to have helped.
+    taken: Vec<strip::What>,
     phase: Phase,
     ready: std::vec::IntoIter<Decoded>,
 }
@@ -189,13 +195,19 @@ impl Run<'_> {
                     match self.provider.open(self.stripped.as_ref().unwrap_or(self.request)).await {
                         Err(failure) => {
                             // Each kind of thing can be taken out but once, so this ends.
-                            if let Some(less) = strip::without(&failure, self.request()) {
+                            if let Some((what, less)) = strip::without(&failure, self.request()) {
+                                self.taken.push(what);
                                 self.stripped = Some(less);
                                 continue;
                             }
                             vec![Err(failure)]
                         }
                         Ok(response) => {
+                            let (place, learned) =
+                                (self.provider.place(), &self.provider.connections.learned);
+                            self.taken
+                                .drain(..)
+                                .for_each(|what| learned.remember(&place, what, self.request));
                             let reply = Reply::new(self.provider.dialect.decoder(self.request()));
                             self.phase = Phase::Body { response: Box::new(response), reply, begun: false };
                             continue;
@@ -267,10 +279,15 @@ fn drain(mut response: Box<Response>) {
 
 impl Provider for HttpProvider {
     fn stream<'a>(&'a self, request: &'a Request) -> BoxStream<'a, Result<Delta, ModelError>> {
+        let stripped = match self.connections.learned.fit(&self.place(), request) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(less) => Some(less),
+        };
         let run = Run {
             provider: self,
             request,
-            stripped: None,
+            stripped,
+            taken: Vec::new(),
             phase: Phase::Begin,
             ready: Vec::new().into_iter(),
         };
@@ -311,7 +328,7 @@ pub(super) async fn get_json(
     let read = async {
         let mut response = call.send().await.map_err(|e| broken(&e))?;
         if !response.status().is_success() {
-            return Err(refused(response, 0).await);
+            return Err(refused(response).await);
         }
         let mut body = Vec::new();
         while let Some(bytes) = response.chunk().await.map_err(|e| broken(&e))? {

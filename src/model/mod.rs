@@ -4,6 +4,7 @@ pub mod demo;
 pub mod dialect;
 pub mod failure;
 pub mod http;
+pub mod policy;
 pub mod price;
 pub mod reply;
 pub mod retry;
@@ -93,6 +94,8 @@ pub enum ErrorKind {
     RateLimit,
     /// 5xx, 529: try again.
     Overloaded,
+    /// The server is there, its model is not yet in memory: minutes, where it is a machine of the user's.
+    Loading,
     /// The context is too long for the model.
     TooLong,
     /// The provider will not answer this.

@@ -1,7 +1,7 @@
 //! When a failed request is sent again: a table, and the loop around a provider that follows it.
 //!
 //! Only before the first delta: what a person has seen is never said twice.
-use super::{Delta, ErrorKind, ModelError, ModelInfo, Provider, Request};
+use super::{Delta, ErrorKind, ModelError, ModelInfo, Provider, Request, policy};
 use futures_util::{StreamExt, stream, stream::BoxStream};
 use std::{fmt, time::Duration};
 use tokio::time::Instant;
@@ -17,7 +17,16 @@ pub struct Budget {
     pub longest: Duration,
     /// Tries, the first included.
     pub tries: u32,
+    /// The longest wait, all in all, that a provider may ask for by name (`Retry-After`).
+    pub asked: Duration,
 }
+
+/// How long a server may take to load a model: large ones take minutes from a disk.
+const LOADING: Duration = Duration::from_secs(900);
+/// The longest wait between two looks at whether it has.
+const LOOK: Duration = Duration::from_secs(5);
+/// A wait above this is counted down: said again at each half of it that is left.
+const COUNTED: Duration = Duration::from_secs(8);
 
 impl Default for Budget {
     fn default() -> Self {
@@ -26,6 +35,7 @@ impl Default for Budget {
             first: Duration::from_millis(500),
             longest: Duration::from_secs(8),
             tries: 6,
+            asked: Duration::from_secs(300),
         }
     }
 }
@@ -37,7 +47,8 @@ pub enum Verdict {
 }
 
 /// What to do after try number `attempt` (from 1) failed, `elapsed` after the first began. `jitter` is in 0..1.
-/// A provider's `retry_after` is kept to, or, if it lies beyond the budget, the request is given up at once.
+/// A provider's `retry_after` is kept to, or, if it lies beyond what the budget allows, the request is given up at once.
+/// A server that loads its model is waited for, unless the budget is nothing.
 pub fn verdict(
     kind: ErrorKind,
     attempt: u32,
@@ -46,31 +57,32 @@ pub fn verdict(
     budget: &Budget,
     jitter: f64,
 ) -> Verdict {
-    let transient = matches!(
-        kind,
-        ErrorKind::RateLimit
-            | ErrorKind::Overloaded
-            | ErrorKind::Network
-            | ErrorKind::Timeout
-            | ErrorKind::Malformed
-    );
-    if !transient || attempt >= budget.tries {
+    if !policy::of(kind).retry || budget.total.is_zero() {
         return Verdict::GiveUp;
     }
-    let grown = budget.first.saturating_mul(1 << (attempt - 1).min(16)).min(budget.longest);
+    let grown = budget.first.saturating_mul(1 << (attempt - 1).min(16));
     // Between half and all of it, so that many clients do not come back at once.
-    let own = grown.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0);
-    let delay = retry_after.map_or(own, |asked| asked.max(Duration::from_millis(10)));
-    if elapsed.saturating_add(delay) > budget.total { Verdict::GiveUp } else { Verdict::Retry { delay } }
+    let own = |longest| grown.min(longest).mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0);
+    let (delay, limit, tries) = match retry_after {
+        _ if kind == ErrorKind::Loading => (own(LOOK), LOADING, u32::MAX),
+        Some(asked) => (asked.max(Duration::from_millis(10)), budget.asked.max(budget.total), budget.tries),
+        None => (own(budget.longest), budget.total, budget.tries),
+    };
+    if attempt >= tries || elapsed.saturating_add(delay) > limit {
+        return Verdict::GiveUp;
+    }
+    Verdict::Retry { delay }
 }
 
-/// Said before a request is sent again.
+/// Said before a request is sent again, and while that is waited for: a bounded number of times.
 #[derive(Clone, Debug)]
 pub struct RetryNotice {
     /// The try that failed, from 1.
     pub attempt: u32,
-    /// The wait before the next.
-    pub delay: Duration,
+    /// What is left of the wait before the next.
+    pub left: Duration,
+    /// It was said before: only the time went by.
+    pub again: bool,
     pub error: ModelError,
 }
 
@@ -94,6 +106,25 @@ impl<P: Provider> Retrying<P> {
     /// `on_retry` is called before each wait, from within the stream; it must not block.
     pub fn new(inner: P, budget: Budget, on_retry: impl Fn(&RetryNotice) + Send + Sync + 'static) -> Self {
         Retrying { inner, budget, on_retry: Box::new(on_retry) }
+    }
+}
+
+impl<P> Retrying<P> {
+    /// Waits, and counts a long wait down: each time that half of the rest is over.
+    async fn wait(&self, attempt: u32, delay: Duration, error: ModelError) {
+        let until = Instant::now() + delay;
+        let mut notice = RetryNotice { attempt, left: delay, again: false, error };
+        // A server that loads is looked at often, and spoken of ever more rarely.
+        if notice.error.kind != ErrorKind::Loading || attempt.is_power_of_two() {
+            (self.on_retry)(&notice);
+        }
+        while notice.left > COUNTED {
+            tokio::time::sleep(notice.left / 2).await;
+            notice =
+                RetryNotice { left: until.saturating_duration_since(Instant::now()), again: true, ..notice };
+            (self.on_retry)(&notice);
+        }
+        tokio::time::sleep_until(until).await;
     }
 }
 
@@ -131,8 +162,7 @@ impl<P: Provider> Provider for Retrying<P> {
                     verdict(error.kind, state.attempt, error.retry_after, elapsed, &self.budget, jitter());
                 match verdict {
                     Verdict::Retry { delay } if !state.spoke => {
-                        (self.on_retry)(&RetryNotice { attempt: state.attempt, delay, error });
-                        tokio::time::sleep(delay).await;
+                        self.wait(state.attempt, delay, error).await;
                         state.attempt += 1;
                         state.stream = self.inner.stream(request);
                     }
@@ -186,15 +216,24 @@ mod tests {
         for kind in [Auth, Quota, TooLong, Refused, StaleReasoning, BadRequest, ModelNotFound, Tls] {
             assert_eq!(at(kind, 1, Some(s(1)), s(0)), Verdict::GiveUp, "{kind:?}");
         }
-        for kind in [RateLimit, Overloaded, Network, Timeout, Malformed] {
+        for kind in [RateLimit, Overloaded, Loading, Network, Timeout, Malformed] {
             assert_eq!(at(kind, 1, None, s(0)), Verdict::Retry { delay: b.first }, "{kind:?}");
         }
         assert_eq!(at(Overloaded, 3, None, s(0)), Verdict::Retry { delay: s(2) });
         assert_eq!(at(Overloaded, 5, None, s(0)), Verdict::Retry { delay: s(8) });
         assert_eq!(at(Overloaded, 6, None, s(0)), Verdict::GiveUp);
         assert_eq!(at(RateLimit, 1, Some(s(1)), s(0)), Verdict::Retry { delay: s(1) });
-        assert_eq!(at(RateLimit, 1, Some(s(60)), s(0)), Verdict::GiveUp);
-        assert_eq!(at(RateLimit, 1, Some(s(5)), s(16)), Verdict::GiveUp);
+        assert_eq!(at(RateLimit, 1, Some(s(60)), s(0)), Verdict::Retry { delay: s(60) });
+        assert_eq!(at(RateLimit, 1, Some(s(301)), s(0)), Verdict::GiveUp);
+        assert_eq!(at(RateLimit, 2, Some(s(200)), s(150)), Verdict::GiveUp);
+        assert_eq!(at(RateLimit, 2, None, s(20)), Verdict::GiveUp);
+        // A model that is loaded may take minutes, and many looks.
+        assert_eq!(at(Loading, 100, None, s(600)), Verdict::Retry { delay: s(5) });
+        assert_eq!(at(Loading, 100, None, s(899)), Verdict::GiveUp);
+        let none = Budget { total: Duration::ZERO, ..b };
+        for kind in [RateLimit, Loading] {
+            assert_eq!(verdict(kind, 1, Some(s(1)), s(0), &none, 1.0), Verdict::GiveUp);
+        }
         assert_eq!(verdict(Overloaded, 1, None, s(0), &b, 0.0), Verdict::Retry { delay: b.first / 2 });
     }
 
@@ -215,6 +254,7 @@ mod tests {
         first: Duration::from_micros(10),
         longest: Duration::from_micros(50),
         tries: 6,
+        asked: Duration::from_secs(20),
     };
     fn fails(kind: ErrorKind, after: Option<Duration>) -> Vec<Step> {
         vec![Step::Fail(ModelError { retry_after: after, ..error(kind, "h answered 503.") })]
@@ -227,13 +267,44 @@ mod tests {
         let notices = Arc::new(Mutex::new(Vec::new()));
         let seen = notices.clone();
         let retrying =
-            Retrying::new(model.clone(), QUICK, move |n| seen.lock().unwrap().push((n.attempt, n.delay)));
+            Retrying::new(model.clone(), QUICK, move |n| seen.lock().unwrap().push((n.attempt, n.left)));
         let (request, start) = (request(), Instant::now());
         let all: Vec<_> = retrying.stream(&request).map(Result::unwrap).collect().await;
         assert_eq!(all, [Delta::Text("hi".into()), Delta::End(Finish::Stop)]);
         assert!(start.elapsed() >= asked);
         assert_eq!(*notices.lock().unwrap(), [(1, asked)]);
         assert_eq!(model.requests().len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_wait_is_counted_down_a_few_times() {
+        let asked = Duration::from_secs(200);
+        let model = Arc::new(Scripted::new([fails(ErrorKind::RateLimit, Some(asked)), text("hi")]));
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let seen = notices.clone();
+        let retrying = Retrying::new(model, Budget::default(), move |n| {
+            seen.lock().unwrap().push((n.left.as_secs(), n.again));
+        });
+        let (request, start) = (request(), Instant::now());
+        assert_eq!(retrying.stream(&request).count().await, 2);
+        assert_eq!(start.elapsed().as_secs(), 200);
+        let seen = notices.lock().unwrap();
+        assert_eq!(seen[..3], [(200, false), (100, true), (50, true)]);
+        assert!(seen.len() < 8 && seen.last().unwrap().0 <= 8, "{seen:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_model_that_is_loaded_is_waited_for_and_seldom_spoken_of() {
+        let loading = (0..60).map(|_| fails(ErrorKind::Loading, None));
+        let model = Arc::new(Scripted::new(loading.chain([text("hi")])));
+        let said = Arc::new(Mutex::new(0));
+        let count = said.clone();
+        let retrying = Retrying::new(model.clone(), Budget::default(), move |_| *count.lock().unwrap() += 1);
+        let request = request();
+        let all: Vec<_> = retrying.stream(&request).map(Result::unwrap).collect().await;
+        assert_eq!(all.len(), 2);
+        assert_eq!(model.requests().len(), 61);
+        assert_eq!(*said.lock().unwrap(), 6);
     }
 
     #[tokio::test]

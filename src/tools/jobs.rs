@@ -8,6 +8,8 @@ use crate::{
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// See the module.
 pub struct Jobs;
@@ -20,7 +22,16 @@ pub struct Args {
     /// The number of the job, for `read` and `stop`.
     #[serde(alias = "job", alias = "job_id")]
     id: Option<u32>,
+    /// `read`: how many seconds to wait where there is no new output yet and the job runs. Default 10, at most 120.
+    #[serde(default)]
+    wait_s: Option<u32>,
 }
+
+/// How long `read` waits for output, where it is not told.
+const WAIT: u32 = 10;
+const LONGEST_WAIT: u32 = 120;
+/// Between two looks at a job.
+const LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -60,7 +71,11 @@ impl Tool for Jobs {
             return Ok(Output::text("no command was started in the background"));
         };
         let found = match (args.action, args.id) {
-            (Action::Read, Some(id)) => jobs.read(id),
+            (Action::Read, Some(id)) => {
+                let wait = args.wait_s.unwrap_or(WAIT).min(LONGEST_WAIT);
+                let read = || jobs.read(id);
+                news(read, Duration::from_secs(wait.into())).await
+            }
             (Action::Stop, Some(id)) => jobs.stop(id).await,
             _ => return Ok(Output::text(listed(&jobs.list()))),
         };
@@ -70,6 +85,19 @@ impl Tool for Jobs {
                 Err(ToolError::Failed(format!("there is no job with that number. {}", listed(&jobs.list()))))
             }
         }
+    }
+}
+
+/// Reads until there is output, the job has ended, or the time is over. A reading takes the output: none is lost,
+/// because it ends with the first that has some.
+async fn news(read: impl Fn() -> Option<(String, JobStatus)>, wait: Duration) -> Option<(String, JobStatus)> {
+    let until = Instant::now() + wait;
+    loop {
+        let (output, status) = read()?;
+        if !output.trim().is_empty() || status.ended.is_some() || Instant::now() >= until {
+            return Some((output, status));
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }
 
@@ -107,7 +135,29 @@ fn state(job: &JobStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reading_waits_for_output_or_the_end() {
+        let looks = std::cell::Cell::new(0);
+        let job = |output: &str, ended: bool| {
+            let ended = ended.then(|| Ok(Ran::default()));
+            let running_for = Duration::from_secs(1);
+            Some((output.to_owned(), JobStatus { id: 1, command: "c".into(), running_for, ended }))
+        };
+        let at = |n: u32, then: Option<(String, JobStatus)>| {
+            looks.set(looks.get() + 1);
+            if looks.get() < n { job("", false) } else { then }
+        };
+        let wait = Duration::from_secs(10);
+        let found = news(|| at(5, job("up\n", false)), wait).await;
+        assert_eq!((found.unwrap().0.as_str(), looks.get()), ("up\n", 5));
+        looks.set(0);
+        assert!(news(|| at(3, job("", true)), wait).await.unwrap().1.ended.is_some());
+        let start = Instant::now();
+        assert_eq!(news(|| job("", false), wait).await.unwrap().0, "");
+        assert!(start.elapsed() >= wait);
+        assert!(news(|| None, wait).await.is_none());
+    }
 
     #[test]
     fn a_job_says_how_it_is() {

@@ -30,6 +30,9 @@ mod write;
 pub use erased::erase;
 pub use nearest::{nearest, unknown};
 
+/// The tool that waits for jobs: the same call again is no repetition while the job goes on.
+pub const WAITS: &str = <jobs::Jobs as Tool>::NAME;
+
 use crate::{
     effects::Effects,
     log::{CallIdent, Image, Location, PlanItem, Shown, ToolKind, ToolSpec},

@@ -1,4 +1,5 @@
 //! Turns in memory: the real turn, calls, gate and projections over a scripted model, a fake editor and a fake workspace.
+mod asking;
 mod cancel;
 mod compact;
 mod crash;
@@ -195,6 +196,9 @@ impl Stage {
         Self::with(Arc::new(Scripted::new(replies)), Limits::default())
     }
     pub fn with(model: Arc<Scripted>, limits: Limits) -> Stage {
+        Self::of(Arc::new(One(model.clone())), model, limits)
+    }
+    pub fn of(models: Arc<dyn Models>, model: Arc<Scripted>, limits: Limits) -> Stage {
         let (fake, keep, probe) = (Arc::new(Fake::new()), Arc::new(Memory::default()), Probe::default());
         let id = SessionId::new();
         let mut tools = tools::builtin();
@@ -204,7 +208,7 @@ impl Stage {
             folders: Folders { cwd: fake.root().to_owned(), additional: vec![] },
             workspace: fake.clone(),
             tools,
-            models: Arc::new(One(model.clone())),
+            models,
             journal: Journal::new(id, vec![], 0, keep.clone()),
             keep: keep.clone(),
             limits,

@@ -1,4 +1,6 @@
 //! What every dialect is put through: recorded bodies cut at every byte, random bytes, and one history in all its forms.
+mod handover;
+
 use super::{Decoded, Decoder, Dialect};
 use crate::{
     log::{Block, Call, Image, Native, Part, ToolSpec},

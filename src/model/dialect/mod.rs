@@ -7,6 +7,7 @@ pub mod history;
 pub(crate) mod matrix;
 pub mod openai_chat;
 pub mod openai_responses;
+mod spoken;
 pub mod surrogates;
 pub mod text_calls;
 

@@ -150,6 +150,8 @@ pub struct Connections {
     direct: OnceLock<Result<Client, String>>,
     /// To everywhere else: proxies from the environment, certificates of the system.
     outside: OnceLock<Result<Client, String>>,
+    /// What the providers behind them refused.
+    pub(in crate::model) learned: crate::model::strip::Learned,
 }
 
 impl Connections {

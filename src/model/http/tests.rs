@@ -230,7 +230,7 @@ async fn statuses_become_errors_that_name_host_and_status() {
         expect(ErrorKind::Auth, 401, "[key]"),
         expect(ErrorKind::RateLimit, 429, "rate limited"),
         expect(ErrorKind::RateLimit, 429, "rate limited"),
-        expect(ErrorKind::Overloaded, 503, "Loading model"),
+        expect(ErrorKind::Loading, 503, "Loading model"),
         expect(ErrorKind::BadRequest, 307, "elsewhere.example"),
         expect(ErrorKind::BadRequest, 400, "xxx…"),
     ] {

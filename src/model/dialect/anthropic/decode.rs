@@ -139,11 +139,11 @@ impl AnthropicDecoder {
         while let Some(index) = self.open.keys().next().copied() {
             self.stop(index, out);
         }
+        if let Some(usage) = self.usage.total() {
+            out.push(Ok(Delta::Usage(usage)));
+        }
         match self.finish.take().unwrap_or(Ok(Finish::Stop)) {
             Ok(finish) => {
-                if let Some(usage) = self.usage.total() {
-                    out.push(Ok(Delta::Usage(usage)));
-                }
                 out.push(Ok(Delta::End(finish)));
                 self.over = true;
             }
@@ -217,7 +217,8 @@ impl Decoder for AnthropicDecoder {
 fn finish(reason: &str) -> Result<Finish, Failure> {
     Ok(match reason {
         "tool_use" => Finish::ToolCalls,
-        "max_tokens" | "model_context_window_exceeded" => Finish::Length,
+        "max_tokens" => Finish::Length,
+        "model_context_window_exceeded" => return Err(Failure::window_full()),
         "refusal" => Finish::Refusal,
         "pause_turn" => Finish::Pause,
         "error" | "network_error" => {

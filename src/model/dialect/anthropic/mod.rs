@@ -6,7 +6,7 @@ mod decode;
 #[cfg(test)]
 mod tests;
 
-use super::{Decoder, Dialect, history};
+use super::{Decoder, Dialect, history, spoken::Spoken};
 use crate::{
     log::{Block, Image, Part},
     model::{Message, Request},
@@ -187,8 +187,8 @@ impl Dialect for Anthropic {
         serde_json::to_string(&body).unwrap_or_default()
     }
 
-    fn decoder(&self, _: &Request) -> Box<dyn Decoder> {
-        Box::new(AnthropicDecoder::new(self.tag.clone()))
+    fn decoder(&self, request: &Request) -> Box<dyn Decoder> {
+        Box::new(Spoken::new(AnthropicDecoder::new(self.tag.clone()), request.tools.clone()))
     }
 }
 

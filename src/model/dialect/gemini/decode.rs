@@ -1,4 +1,5 @@
 //! The reply of a Gemini server: each event is a piece of a response; nothing but the end of the stream ends it.
+use super::partial;
 use crate::{
     log::{Native, Usage},
     model::{
@@ -15,6 +16,8 @@ pub struct GeminiDecoder {
     tag: String,
     usage: Option<Usage>,
     finish: Option<Result<Finish, Failure>>,
+    /// A call whose arguments are still coming.
+    open: Option<partial::Open>,
     calls: bool,
     begun: bool,
     over: bool,
@@ -22,7 +25,7 @@ pub struct GeminiDecoder {
 
 impl GeminiDecoder {
     pub fn new(tag: String) -> Self {
-        GeminiDecoder { tag, usage: None, finish: None, calls: false, begun: false, over: false }
+        GeminiDecoder { tag, usage: None, finish: None, open: None, calls: false, begun: false, over: false }
     }
 
     fn take(&mut self, piece: Piece<'_>, data: &str, out: &mut Vec<Decoded>) {
@@ -54,20 +57,49 @@ impl GeminiDecoder {
 
     fn part(&mut self, part: PartIn<'_>, out: &mut Vec<Decoded>) {
         if let Some(call) = part.call {
-            self.calls = true;
-            let args = call.args.map(RawValue::get).filter(|a| a.starts_with('{')).unwrap_or("{}").to_owned();
-            let native = part
-                .signature
-                .map(|s| Native { dialect: self.tag.clone(), value: json!({ "thoughtSignature": s }) });
-            out.push(Ok(Delta::Call {
-                provider_id: call.id,
-                name: call.name.unwrap_or_default(),
-                args: unwrapped(args),
-                native,
-            }));
+            self.call(call, part.signature, out);
         } else if let Some(text) = part.text {
-            if part.thought.unwrap_or(false) { push_thinking(out, text) } else { push_text(out, text) }
+            if part.thought.unwrap_or(false) {
+                push_thinking(out, text)
+            } else {
+                push_text(out, text)
+            }
+            // A signature on text goes back in a part of its own behind it.
+            if let Some(signature) = part.signature {
+                let value = json!({ "thoughtSignature": signature });
+                out.push(Ok(Delta::ThinkingDone(Native { dialect: self.tag.clone(), value })));
+            }
         }
+    }
+
+    /// A call, or a piece of the one that is open: a name begins one, and what does not go on ends it.
+    fn call(&mut self, call: CallIn<'_>, signature: Option<String>, out: &mut Vec<Decoded>) {
+        if let Some(name) = call.name.filter(|n| !n.is_empty()) {
+            self.close(out);
+            self.open = Some(partial::Open::new(call.id, name, signature));
+        } else if let Some(open) = &mut self.open {
+            open.id = open.id.take().or(call.id);
+            open.signature = open.signature.take().or(signature);
+        }
+        // Without a name, and none open, it calls nothing.
+        let Some(open) = &mut self.open else { return };
+        if let Some(args) = call.args.map(RawValue::get).filter(|a| a.starts_with('{')) {
+            open.whole(args);
+        }
+        call.pieces.into_iter().flatten().for_each(|piece| open.piece(piece));
+        if !call.goes_on.unwrap_or(false) {
+            self.close(out);
+        }
+    }
+
+    fn close(&mut self, out: &mut Vec<Decoded>) {
+        let Some(open) = self.open.take() else { return };
+        self.calls = true;
+        let args = open.args();
+        let native = open
+            .signature
+            .map(|s| Native { dialect: self.tag.clone(), value: json!({ "thoughtSignature": s }) });
+        out.push(Ok(Delta::Call { provider_id: open.id, name: open.name, args: unwrapped(args), native }));
     }
 
     fn fail(&mut self, failure: Failure, out: &mut Vec<Decoded>) {
@@ -94,6 +126,9 @@ impl Decoder for GeminiDecoder {
     }
 
     fn finish(&mut self, out: &mut Vec<Decoded>) {
+        if !self.over && matches!(self.finish, Some(Ok(_))) {
+            self.close(out);
+        }
         let finish = match self.finish.take() {
             _ if self.over => return,
             None if self.begun => return self.fail(Failure::early(), out),
@@ -193,6 +228,10 @@ struct CallIn<'a> {
     name: Option<String>,
     #[serde(borrow, default)]
     args: Option<&'a RawValue>,
+    #[serde(rename = "partialArgs", default)]
+    pieces: Option<Vec<partial::Piece>>,
+    #[serde(rename = "willContinue", default)]
+    goes_on: Option<bool>,
 }
 #[derive(Deserialize)]
 struct UsageIn {

@@ -3,6 +3,7 @@
 //! The signature of a thought rides on a call and must go back on the same call:
 //! <https://ai.google.dev/gemini-api/docs/thought-signatures>.
 mod decode;
+mod partial;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 use std::borrow::Cow;
 
 pub use decode::GeminiDecoder;
+pub use schema::clean as clean_schema;
 
 /// In what a provider differs; a row of `providers.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -69,9 +71,14 @@ impl Gemini {
         let mut first = true;
         for block in blocks {
             match block {
+                Block::Thinking { native: Some(native), .. } if native.dialect == self.tag => {
+                    if let Some(signature) = native.value.get("thoughtSignature").and_then(Value::as_str) {
+                        out.push(PartOut::Text { text: Cow::Borrowed(""), signature: Some(signature) });
+                    }
+                }
                 Block::Thinking { .. } => {}
                 Block::Text { text } if text.trim().is_empty() => {}
-                Block::Text { text } => out.push(PartOut::Text { text: Cow::Borrowed(text) }),
+                Block::Text { text } => out.push(PartOut::text(Cow::Borrowed(text))),
                 Block::Call(_) => {
                     let Some(call) = next.next() else { continue };
                     let native = call.native.filter(|n| n.dialect == self.tag);
@@ -95,7 +102,7 @@ fn user<'a>(parts: &'a [Part]) -> Vec<PartOut<'a>> {
     let text = history::prompt_text(parts);
     let mut out: Vec<PartOut<'a>> = history::images(parts).map(PartOut::image).collect();
     if !text.trim().is_empty() {
-        out.push(PartOut::Text { text: text.into() });
+        out.push(PartOut::text(text.into()));
     }
     out
 }
@@ -154,7 +161,7 @@ impl Dialect for Gemini {
         }
         let body = Body {
             system: (!request.system.is_empty())
-                .then(|| System { parts: [PartOut::Text { text: Cow::Borrowed(&*request.system) }] }),
+                .then(|| System { parts: [PartOut::text(Cow::Borrowed(&*request.system))] }),
             contents: self.contents(model, request),
             tools: if declarations.is_empty() {
                 Vec::new()
@@ -199,6 +206,8 @@ struct Content<'a> {
 enum PartOut<'a> {
     Text {
         text: Cow<'a, str>,
+        #[serde(rename = "thoughtSignature", skip_serializing_if = "Option::is_none")]
+        signature: Option<&'a str>,
     },
     Image {
         #[serde(rename = "inlineData")]
@@ -216,6 +225,9 @@ enum PartOut<'a> {
     },
 }
 impl<'a> PartOut<'a> {
+    fn text(text: Cow<'a, str>) -> Self {
+        PartOut::Text { text, signature: None }
+    }
     fn image(image: &'a Image) -> Self {
         PartOut::Image { data: Inline { mime: &image.mime, data: &image.data } }
     }

@@ -52,8 +52,10 @@ fn a_hard_history_is_valid_for_strict_providers() {
         }
     }
     // The own signature stands on its call; the first call of another provider's reply gets the stand-in.
-    assert_eq!(contents[1]["parts"][1]["thoughtSignature"], "U0lHTg==");
-    assert!(contents[1]["parts"][2].get("thoughtSignature").is_none());
+    assert_eq!(contents[1]["parts"][0], json!({"text": "", "thoughtSignature": "U0lHTg=="}));
+    assert!(contents[1]["parts"][1].get("thoughtSignature").is_none());
+    assert_eq!(contents[1]["parts"][2]["thoughtSignature"], "U0lHTg==");
+    assert!(contents[1]["parts"][3].get("thoughtSignature").is_none());
     assert_eq!(contents[3]["parts"][0]["thoughtSignature"], FOREIGN_CALL);
     assert!(contents[3]["parts"][1].get("thoughtSignature").is_none());
     assert!(!text.contains("FOREIGN") && !text.contains("foreign thought"));

@@ -326,16 +326,15 @@ impl Thinking {
             return Some(serde_json::json!({ "details": was.details }));
         }
         // The words stand in the thinking block itself.
-        (was.open && was.field).then(|| serde_json::json!({ "field": "reasoning_content" }))
+        (was.open && was.field).then(super::field)
     }
 }
 
 fn finish(reason: &str) -> Result<Finish, Failure> {
     Ok(match reason.to_ascii_lowercase().as_str() {
         "tool_calls" | "tool_call" | "tool_use" | "function_call" => Finish::ToolCalls,
-        "length" | "max_tokens" | "max_output_tokens" | "model_length" | "model_context_window_exceeded" => {
-            Finish::Length
-        }
+        "length" | "max_tokens" | "max_output_tokens" | "model_length" => Finish::Length,
+        "model_context_window_exceeded" => return Err(Failure::window_full()),
         "content_filter" | "safety" | "refusal" | "recitation" | "prohibited_content" => Finish::Refusal,
         "insufficient_system_resource" | "error" | "abort" | "aborted" | "network_error" | "server_error" => {
             return Err(Failure::new(ErrorKind::Overloaded, format!("the model stopped with \"{reason}\"")));

@@ -3,7 +3,7 @@
 mod decode;
 #[cfg(test)]
 mod tests;
-mod think;
+pub(super) mod think;
 mod wire;
 
 use super::{Decoder, Dialect, history};
@@ -50,6 +50,14 @@ impl Default for Options {
             extra: Map::new(),
         }
     }
+}
+
+/// The tag of thinking that goes to any provider in the field that [`field`] names.
+pub const ANY: &str = "openai-chat@*";
+
+/// The native form of thinking that came as `reasoning_content`: the words stand in the thinking block itself.
+pub fn field() -> Value {
+    serde_json::json!({ "field": "reasoning_content" })
 }
 
 /// The dialect, with the options of one provider.
@@ -142,7 +150,8 @@ impl OpenAiChat {
         let (mut reasoning_content, mut reasoning_details) = (String::new(), Vec::new());
         for block in blocks {
             let Block::Thinking { text, native: Some(native), .. } = block else { continue };
-            if native.dialect != self.tag || !self.options.replay_thinking || calls.is_empty() {
+            let own = native.dialect == self.tag && self.options.replay_thinking;
+            if !(own || native.dialect == ANY) || calls.is_empty() {
                 continue;
             }
             if native.value.get("field").is_some() {

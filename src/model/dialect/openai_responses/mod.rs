@@ -4,7 +4,7 @@ mod decode;
 #[cfg(test)]
 mod tests;
 
-use super::{Decoder, Dialect, history};
+use super::{Decoder, Dialect, history, spoken::Spoken};
 use crate::{
     log::{Block, Image},
     model::Request,
@@ -132,8 +132,8 @@ impl Dialect for OpenAiResponses {
         serde_json::to_string(&body).unwrap_or_default()
     }
 
-    fn decoder(&self, _: &Request) -> Box<dyn Decoder> {
-        Box::new(ResponsesDecoder::new(self.tag.clone()))
+    fn decoder(&self, request: &Request) -> Box<dyn Decoder> {
+        Box::new(Spoken::new(ResponsesDecoder::new(self.tag.clone()), request.tools.clone()))
     }
 }
 

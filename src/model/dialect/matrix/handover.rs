@@ -171,6 +171,8 @@ fn requests_grow_by_appending_whoever_began() {
     }
 }
 
+type Test = &'static dyn Fn(&str) -> bool;
+
 /// The fixtures of each dialect hold each case of the matrix.
 #[test]
 fn every_dialect_has_every_case() {
@@ -183,12 +185,13 @@ fn every_dialect_has_every_case() {
             .map(|p| std::fs::read_to_string(p).unwrap())
             .collect();
         let has = |test: &dyn Fn(&str) -> bool| all.iter().any(|text| test(text));
-        let calls = |text: &str| text.lines().filter(|l| l.starts_with("call ")).count();
-        let cases: &[(&str, &dyn Fn(&str) -> bool)] = &[
+        let cases: &[(&str, Test)] = &[
             ("text", &|t| t.contains("text ") && t.contains("end Stop")),
             ("thinking", &|t| t.contains("thinking ")),
             ("thinking to be replayed", &|t| t.contains("thinking-done") || t.contains("thoughtSignature")),
-            ("parallel calls", &|t| calls(t) >= 2 && t.contains("end ToolCalls")),
+            ("parallel calls", &|t| {
+                t.lines().filter(|l| l.starts_with("call ")).count() >= 2 && t.contains("end ToolCalls")
+            }),
             ("CJK and emoji", &|t| t.contains("日本 😀")),
             ("empty stream", &|t| t.contains("Malformed") && t.contains("empty")),
             ("ended early", &|t| t.contains("ended early")),

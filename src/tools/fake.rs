@@ -194,6 +194,10 @@ impl Reader for Fake {
     fn cwd(&self) -> PathBuf {
         self.cwd.lock().unwrap().clone().unwrap_or_else(|| self.roots[0].clone())
     }
+    async fn query(&self, program: &Path, folder: &Path, args: &[String], input: &str) -> Option<Vec<u8>> {
+        let env = std::env::vars_os().collect();
+        crate::workspace::process::query::ask(&env, program, folder, args, input).await
+    }
     fn dirty(&self) -> Vec<(WsPath, Text)> {
         let buffers = self.buffers.lock().unwrap();
         buffers

@@ -1,5 +1,8 @@
 //! `terminal`: a shell command.
+mod glob;
 mod judge;
+mod prompted;
+mod repository;
 mod wide;
 
 use super::{Cx, Output, Progress, Tool, ToolError, display};
@@ -50,11 +53,16 @@ pub struct Args {
 }
 
 impl Args {
-    fn timeout(&self, usual: Duration) -> Duration {
+    fn timeout(&self, usual: Duration) -> Result<Duration, ToolError> {
         let longest = LONGEST.max(usual).as_secs_f64();
         match self.timeout {
-            Some(s) if s.is_finite() && s > 0.0 => Duration::from_secs_f64(s.clamp(0.1, longest)),
-            _ => usual,
+            None => Ok(usual),
+            Some(s) if s > 0.0 => Ok(Duration::from_secs_f64(s.clamp(0.1, longest))),
+            Some(_) => Err(ToolError::BadArguments(format!(
+                "`timeout` must be more than 0 seconds (at most {longest}); leave it out for {}, or use `background` for \
+                 what does not end by itself",
+                display::duration(usual)
+            ))),
         }
     }
     /// The folder that it will start in.
@@ -109,8 +117,8 @@ impl Tool for Terminal {
             return Err(ToolError::BadArguments("`command` holds a NUL character".into()));
         }
         let cwd = args.folder(ws)?;
-        let timeout = args.timeout(self.timeout);
-        Ok(judge::effects(&args.command, cwd, timeout, (args.background, args.unconfined), ws))
+        let timeout = args.timeout(self.timeout)?;
+        Ok(judge::effects(&args.command, cwd, timeout, (args.background, args.unconfined), ws).await)
     }
 
     async fn run(&self, args: Args, effects: Effects, cx: Cx<'_>) -> Result<Output, ToolError> {
@@ -127,7 +135,10 @@ impl Tool for Terminal {
             exit: ran.job.is_none().then(|| ran.exit.clone()),
             cwd: Some(command.cwd.as_path().to_owned()),
         };
-        let failed = (ran.job.is_none() && ran.exit.code != Some(0)) || ran.timed_out || ran.cancelled;
+        let failed = ran.waiting.is_some()
+            || (ran.job.is_none() && ran.exit.code != Some(0))
+            || ran.timed_out
+            || ran.cancelled;
         let text = told(&args, command, &ran, &unsaved, cx.workspace);
         Ok(Output { shown: vec![shown], failed, denied: ran.denied.clone(), ..Output::text(text) })
     }
@@ -150,6 +161,7 @@ fn told(args: &Args, command: &Command, ran: &Ran, unsaved: &[String], ws: &dyn 
         "" => "(no output)".to_owned(),
         output => output.to_owned(),
     };
+    let prompt = prompted::of(ran);
     let _ = write!(out, "\n\n[{}, {}", ended(command, ran), display::duration(ran.took));
     if !matches!(ran.sandbox, "" | "none" | "off") {
         let _ = write!(out, ", sandbox {}", ran.sandbox);
@@ -158,6 +170,7 @@ fn told(args: &Args, command: &Command, ran: &Ran, unsaved: &[String], ws: &dyn 
     let mut note = |text: String| {
         let _ = write!(out, "\n[{text}]");
     };
+    prompt.into_iter().for_each(&mut note);
     ran.notes.iter().for_each(|text| note(text.clone()));
     if !ran.leftovers.is_empty() {
         note(format!("processes that it left behind were ended: {}", ran.leftovers.join(", ")));
@@ -190,6 +203,9 @@ fn ended(command: &Command, ran: &Ran) -> String {
     if ran.timed_out {
         let limit = display::duration(command.timeout);
         return format!("timed out after {limit} and was killed with everything it started");
+    }
+    if let Some(who) = &ran.waiting {
+        return format!("ended, since it waited for somebody to type ({who})");
     }
     if ran.cancelled {
         return "stopped by the user".into();

@@ -65,7 +65,26 @@ pub struct Assessment {
     pub prefix: Option<Vec<String>>,
     /// Literal paths that it reads, absolute but with `..` and links unresolved, for the guard's own check.
     pub reads: Vec<PathBuf>,
+    /// The simple commands that are proven to read. What they read beyond what they name is for who can look.
+    pub readings: Vec<Reading>,
     covers: Vec<Cover>,
+}
+
+/// A simple command that is proven to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// The program's name.
+    pub program: String,
+    /// Its arguments; wildcards stand in them as they were written.
+    pub args: Vec<String>,
+    /// The folders that it may stand in.
+    pub folders: Vec<PathBuf>,
+    /// What it is to read, and whether that is a wildcard; of git, revisions too.
+    pub operands: Vec<(String, bool)>,
+    /// Its options, without their values.
+    pub options: Vec<String>,
+    /// A pipe feeds it.
+    pub piped: bool,
 }
 
 /// What is known about the place where the command would run.
@@ -89,7 +108,7 @@ pub struct ShellContext<'a> {
 /// fails), so the exported function adds `--no-ext-diff --no-textconv` where git takes them. It reaches bash only:
 /// run such commands with bash. Sources: git-config(1), git(1), git-diff(1); measured with git 2.47.
 pub const GIT_HARDENING: &[(&str, &str)] = &[
-    ("GIT_CONFIG_COUNT", "7"),
+    ("GIT_CONFIG_COUNT", "13"),
     ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
     ("GIT_CONFIG_VALUE_0", "false"),
     ("GIT_CONFIG_KEY_1", "core.hooksPath"),
@@ -104,6 +123,20 @@ pub const GIT_HARDENING: &[(&str, &str)] = &[
     ("GIT_CONFIG_VALUE_5", "dirty"),
     ("GIT_CONFIG_KEY_6", "core.untrackedCache"),
     ("GIT_CONFIG_VALUE_6", "keep"),
+    // What is shown must be what was looked at before.
+    ("GIT_CONFIG_KEY_7", "diff.submodule"),
+    ("GIT_CONFIG_VALUE_7", "short"),
+    ("GIT_CONFIG_KEY_8", "diff.relative"),
+    ("GIT_CONFIG_VALUE_8", "false"),
+    // A format with `%G?` asks a program whether a signature is good, and `format.pretty` may be such a one.
+    ("GIT_CONFIG_KEY_9", "gpg.program"),
+    ("GIT_CONFIG_VALUE_9", "false"),
+    ("GIT_CONFIG_KEY_10", "gpg.openpgp.program"),
+    ("GIT_CONFIG_VALUE_10", "false"),
+    ("GIT_CONFIG_KEY_11", "gpg.x509.program"),
+    ("GIT_CONFIG_VALUE_11", "false"),
+    ("GIT_CONFIG_KEY_12", "gpg.ssh.program"),
+    ("GIT_CONFIG_VALUE_12", "false"),
     ("GIT_PAGER", "cat"),
     ("PAGER", "cat"),
     ("GIT_OPTIONAL_LOCKS", "0"),
@@ -139,17 +172,20 @@ pub fn assess(command: &str, cx: &ShellContext<'_>) -> Assessment {
 }
 
 fn refused(verdict: Verdict, why: String) -> Assessment {
-    Assessment { verdict, why, leaves: vec![], prefix: None, reads: vec![], covers: vec![] }
+    Assessment { verdict, why, leaves: vec![], prefix: None, reads: vec![], readings: vec![], covers: vec![] }
 }
 
 fn judge(command: &str, lexed: &lex::Lexed, all: &Leaves, cx: &ShellContext<'_>) -> Assessment {
     let mut at = Place::new(cx.cwd);
-    let (mut covers, mut reads, mut asks) = (vec![], vec![], None);
+    let (mut covers, mut reads, mut readings, mut asks) = (vec![], vec![], vec![], None);
     for leaf in &all.leaves {
         at.step(leaf);
         let before = at.clone();
         match readonly::prove(leaf, cx, &mut at, &mut reads) {
-            Ok(()) => covers.push(Cover::ReadOnly),
+            Ok(reading) => {
+                readings.push(reading);
+                covers.push(Cover::ReadOnly);
+            }
             Err(why) => {
                 covers.push(remember::cover(leaf, cx, &before));
                 asks.get_or_insert(why);
@@ -157,8 +193,8 @@ fn judge(command: &str, lexed: &lex::Lexed, all: &Leaves, cx: &ShellContext<'_>)
         }
     }
     let argv = all.leaves.iter().map(leaves::Leaf::argv).filter(|a| !a.is_empty()).collect();
-    let base =
-        Assessment { verdict: Verdict::Ask, why: String::new(), leaves: argv, prefix: None, reads, covers };
+    let (verdict, why) = (Verdict::Ask, String::new());
+    let base = Assessment { verdict, why, leaves: argv, prefix: None, reads, readings, covers };
     if let Some(why) = scan::scan(all, cx.roots) {
         return Assessment { verdict: Verdict::Destructive, why, covers: vec![], ..base };
     }

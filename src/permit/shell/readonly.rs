@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::ShellContext;
 use super::leaves::Leaf;
 use super::lex::{Redirect, Word};
 use super::options::{Operand, Parsed, check};
 use super::paths::{inside, is_stream, normalize, secret_glob, secret_like};
 use super::programs::{BUILTINS, PROGRAMS, VERSIONED};
+use super::{Reading, ShellContext};
 use super::{git, special};
 
 /// The folders the command may stand in: `cd` may have failed, so each one is kept.
@@ -43,7 +43,7 @@ pub(super) fn prove(
     cx: &ShellContext<'_>,
     at: &mut Place,
     reads: &mut Vec<PathBuf>,
-) -> Result<(), String> {
+) -> Result<Reading, String> {
     if let Some((name, _)) = leaf.assigns.first() {
         return Err(format!("it sets the variable `{name}`"));
     }
@@ -65,14 +65,23 @@ pub(super) fn prove(
             return Err(why);
         }
     };
-    let report = name != "git";
+    // What git names may be a revision, unless it compares files as they lie there.
+    let report = name != "git" || parsed.seen.iter().any(|option| option == "--no-index");
     for operand in &parsed.reads {
         reach(operand, cx, at, report.then_some(&mut *reads))?;
     }
+    let reading = Reading {
+        program: name.to_owned(),
+        args: args.iter().map(|w| w.text.clone()).collect(),
+        folders: at.here().clone(),
+        operands: parsed.reads.iter().map(|o| (o.text.clone(), o.glob)).collect(),
+        options: parsed.seen.clone(),
+        piped: leaf.piped,
+    };
     if name == "cd" {
         enter(leaf, &parsed, cx, at)?;
     }
-    Ok(())
+    Ok(reading)
 }
 
 /// The program's name, when running it runs what the name says.

@@ -321,6 +321,9 @@ pub(super) fn tar(args: &[Word]) -> Checked {
         }
         None => check(&tar, args)?,
     };
+    if parsed.reads.iter().any(|file| file.text.contains(':')) {
+        return Err("`tar` takes an archive with a colon for one on another machine".into());
+    }
     match parsed.seen.iter().any(|s| s == "-t" || s == "--list") {
         true => Ok(parsed),
         false => Err("`tar` does more than list".into()),

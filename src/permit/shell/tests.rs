@@ -455,7 +455,10 @@ fn hardened_git_starts_no_program_of_the_repository() {
     const SETUP: &str = "git init -q . && git config user.email a@b && git config user.name a && echo one > f.txt \
         && echo '*.txt diff=foo' > .gitattributes && git add . && git commit -qm x \
         && git config core.fsmonitor 'touch ran; false' && git config diff.external 'touch ran; true' \
-        && git config diff.foo.textconv 'touch ran; cat' && git config core.pager 'touch ran; cat' && echo two >> f.txt";
+        && git config diff.foo.textconv 'touch ran; cat' && git config core.pager 'touch ran; cat' && echo two >> f.txt \
+        && printf '#!/bin/sh\ntouch ran\n' > gpg && chmod +x gpg && git config gpg.program \"$PWD/gpg\" \
+        && git update-ref refs/heads/signed $(git cat-file commit HEAD | sed '/^committer/a \\\ngpgsig \
+        -----BEGIN PGP SIGNATURE-----\\\n \\\n x\\\n -----END PGP SIGNATURE-----' | git hash-object -t commit -w --stdin)";
     let Ok(output) = run(SETUP, false) else { return eprintln!("no bash on this machine") };
     if !output.status.success() {
         return eprintln!("no usable git on this machine");
@@ -469,6 +472,8 @@ fn hardened_git_starts_no_program_of_the_repository() {
         "git show HEAD",
         "git blame f.txt",
         "git grep one",
+        "git log -1 --format='%G?' signed",
+        "git show --format='%GS' signed",
     ];
     for command in READS {
         assert_eq!(judge(command).verdict, Verdict::ReadOnly, "{command}");
@@ -476,6 +481,9 @@ fn hardened_git_starts_no_program_of_the_repository() {
         assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
         assert!(!ran.exists(), "{command} started a program");
     }
-    run("git status; git diff", false).expect("bash ran");
-    assert!(ran.exists(), "the trap works");
+    for trap in ["git status; git diff", "git log -1 --format='%G?' signed"] {
+        run(trap, false).expect("bash ran");
+        assert!(ran.exists(), "the trap works: {trap}");
+        std::fs::remove_file(&ran).expect("it is there");
+    }
 }

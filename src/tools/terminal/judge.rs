@@ -1,7 +1,8 @@
 //! What a command would do, as far as reading it can tell.
+use super::{repository, wide};
 use crate::{
     effects::{Command, Effects, Verdict, WsPath},
-    permit::shell::{ShellContext, assess},
+    permit::shell::{Reading, ShellContext, assess},
     workspace::Reader,
 };
 use std::{
@@ -12,7 +13,7 @@ use std::{
 };
 
 /// The effects of a command: itself with its verdict, and the files outside the roots or with secrets that it names.
-pub(super) fn effects(
+pub(super) async fn effects(
     text: &str,
     cwd: WsPath,
     timeout: Duration,
@@ -43,17 +44,9 @@ pub(super) fn effects(
         }
     }
     if verdict == Verdict::ReadOnly
-        && found.leaves.iter().any(|leaf| leaf.first().is_some_and(|program| program == "git"))
-        && let Some(config) = starts_programs(cwd.real())
+        && let Some(reason) = beyond(&found.readings, program("git", &path), ws).await
     {
-        why = format!("{} may make git start a program (a filter or an include)", config.display());
-        verdict = Verdict::Ask;
-    }
-    if verdict == Verdict::ReadOnly
-        && let Some(secret) = super::wide::secret_in_reach(&found.leaves, cwd.real())
-    {
-        why = format!("it may read {}, which looks like it holds secrets", secret.display());
-        verdict = Verdict::Ask;
+        (verdict, why) = (Verdict::Ask, reason);
     }
     let mut assessment = Some(Arc::new(found));
     if unconfined {
@@ -73,19 +66,19 @@ pub(super) fn effects(
     Effects { reads, runs: Some(command), ..Effects::default() }
 }
 
-/// The repository's own configuration, where it has what no setting of ours can switch off: `filter.*.clean` runs on a
-/// mere `git diff`, and an include can bring it in. What cannot be read counts as such.
-fn starts_programs(cwd: &Path) -> Option<PathBuf> {
-    let git = cwd.ancestors().map(|folder| folder.join(".git")).find(|git| git.exists())?;
-    // In a worktree `.git` is a file that names the repository, whose configuration lies elsewhere.
-    let config = if git.is_dir() { git.join("config") } else { git };
-    let text = std::fs::read(&config).map(|bytes| String::from_utf8_lossy(&bytes).to_lowercase());
-    match text {
-        Ok(text) if !config.ends_with(".git") && !text.contains("[filter") && !text.contains("[include") => {
-            None
+/// Why commands that are proven to read must be asked about all the same: what they read beyond what they name.
+async fn beyond(readings: &[Reading], git: Option<PathBuf>, ws: &dyn Reader) -> Option<String> {
+    for reading in readings.iter().filter(|r| r.program == "git") {
+        // Without git nothing of it runs.
+        if let Some(git) = &git
+            && let Some(why) = repository::why(reading, git, ws).await
+        {
+            return Some(why);
         }
-        _ => Some(config),
     }
+    let (readings, roots) = (readings.to_vec(), ws.roots().to_vec());
+    let looked = tokio::task::spawn_blocking(move || wide::why(&readings, &roots)).await;
+    looked.unwrap_or_else(|_| Some("what it reads could not be looked through for secrets".into()))
 }
 
 /// The file that a program's name stands for, links followed.
@@ -116,57 +109,82 @@ mod tests {
     use super::*;
     use crate::tools::fake::Fake;
 
-    #[test]
-    fn a_repository_that_has_git_start_programs_is_asked_about() {
+    #[tokio::test]
+    async fn a_repository_that_has_git_start_programs_is_asked_about() {
         let ws = Fake::new();
-        let judged = || {
+        let judged = async |text: &str| {
             let cwd = ws.resolve(".").unwrap();
-            effects("git status", cwd, Duration::from_secs(1), (false, false), &ws).runs.unwrap().verdict
+            effects(text, cwd, Duration::from_secs(1), (false, false), &ws).await.runs.unwrap().verdict
         };
-        ws.file(".git/config", "[core]\n\tbare = false\n");
-        let plain = judged();
-        ws.file(".git/config", "[Filter \"x\"]\n\tclean = touch here\n");
-        assert_eq!(judged(), Verdict::Ask);
-        // Where git is not installed nothing of it is proven either way.
-        assert!(plain == Verdict::ReadOnly || program("git", &ws.search_path()).is_none());
+        ws.file(".git/config", "[core]\n\tbare = false\n").file("sub/x", "");
+        assert_eq!(judged("git status").await, Verdict::ReadOnly);
+        let asks = match program("git", &ws.search_path()) {
+            Some(_) => Verdict::Ask,
+            // Nothing of it would run.
+            None => Verdict::ReadOnly,
+        };
+        let evil = "[Filter \"x\"]\n\tclean = touch here\n";
+        ws.file(".git/config", evil);
+        assert_eq!(judged("git status").await, asks);
+        ws.file(".git/config", "[core]\n").file("sub/.git/config", evil);
+        assert_eq!(judged("git status").await, Verdict::ReadOnly);
+        assert_eq!(judged("cd sub && git status").await, asks);
+        ws.file("tree/.git", "gitdir: ../.git/worktrees/tree\n");
+        ws.file(".git/worktrees/tree/commondir", "../..\n");
+        assert_eq!(judged("cd tree && git status").await, Verdict::ReadOnly);
+        ws.file(".git/worktrees/tree/config.worktree", evil);
+        assert_eq!(judged("cd tree && git status").await, asks);
+        for (config, verdict) in [
+            ("[core]\n\tworktree = /etc\n".to_owned(), asks),
+            ("[core]\n\tworktree=../..\n".to_owned(), asks),
+            ("[core]\n\tworktree = ../sub\n".to_owned(), Verdict::ReadOnly),
+            ("[extensions]\n\tworktreeConfig = true\n".to_owned(), Verdict::ReadOnly),
+            ("[extensions]\n\tpartialClone = origin\n".to_owned(), Verdict::ReadOnly),
+            ("[extensions]\n\tpartialClone = origin\n[core]\n\tsshCommand = ./x\n".to_owned(), asks),
+        ] {
+            ws.file(".git/config", &config);
+            assert_eq!(judged("git status").await, verdict, "{config}");
+        }
     }
 
-    #[test]
-    fn reading_is_told_from_changing() {
+    #[tokio::test]
+    async fn reading_is_told_from_changing() {
         let ws = Fake::new();
         ws.file("a.txt", "");
-        let of =
-            |text: &str| effects(text, ws.resolve(".").unwrap(), Duration::from_secs(1), (false, false), &ws);
-        let verdict = |text: &str| of(text).runs.unwrap().verdict;
-        assert_eq!(verdict("cat a.txt"), Verdict::ReadOnly);
-        assert_eq!(verdict("cargo test"), Verdict::Ask);
-        assert_eq!(verdict("rm -rf /"), Verdict::Destructive);
+        let of = async |text: &str| {
+            effects(text, ws.resolve(".").unwrap(), Duration::from_secs(1), (false, false), &ws).await
+        };
+        let verdict = async |text: &str| of(text).await.runs.unwrap().verdict;
+        assert_eq!(verdict("cat a.txt").await, Verdict::ReadOnly);
+        assert_eq!(verdict("cargo test").await, Verdict::Ask);
+        assert_eq!(verdict("rm -rf /").await, Verdict::Destructive);
         assert_eq!(
-            of("cargo test").runs.unwrap().assessment.unwrap().prefix.clone().unwrap()[..2],
+            of("cargo test").await.runs.unwrap().assessment.unwrap().prefix.clone().unwrap()[..2],
             ["cargo", "test"]
         );
-        assert!(of("cat a.txt").reads.is_empty());
-        let outside = of("cat /etc/hostname");
+        assert!(of("cat a.txt").await.reads.is_empty());
+        let outside = of("cat /etc/hostname").await;
         assert!(
             outside.runs.unwrap().verdict != Verdict::ReadOnly || !outside.reads.is_empty(),
             "a file outside must be asked for"
         );
-        let secret = of("cat .env");
+        let secret = of("cat .env").await;
         assert!(secret.runs.unwrap().verdict != Verdict::ReadOnly || !secret.reads.is_empty());
     }
 
-    #[test]
-    fn to_leave_the_sandbox_is_asked_each_time() {
+    #[tokio::test]
+    async fn to_leave_the_sandbox_is_asked_each_time() {
         let ws = Fake::new();
-        let of = |text: &str| {
-            effects(text, ws.resolve(".").unwrap(), Duration::from_secs(1), (false, true), &ws).runs.unwrap()
+        let of = async |text: &str| {
+            let cwd = ws.resolve(".").unwrap();
+            effects(text, cwd, Duration::from_secs(1), (false, true), &ws).await.runs.unwrap()
         };
         for text in ["cat a.txt", "cargo test"] {
-            let command = of(text);
+            let command = of(text).await;
             assert_eq!((command.verdict, command.assessment), (Verdict::NotUnderstood, None), "{text}");
             assert!(command.why.starts_with("to run outside the sandbox"), "{}", command.why);
         }
-        assert_eq!(of("rm -rf /").verdict, Verdict::Destructive);
+        assert_eq!(of("rm -rf /").await.verdict, Verdict::Destructive);
     }
 
     #[test]

@@ -36,6 +36,21 @@ async fn the_result_says_how_it_ended() {
         ),
         (Ran { cancelled: true, ..slow() }, "ready\n\n[stopped by the user, 1.5 s]", true),
         (
+            Ran { waiting: Some("sh reads /dev/pts/1".into()), ..slow() },
+            "ready\n\n[ended, since it waited for somebody to type (sh reads /dev/pts/1), 1.5 s]\n[nobody answers \
+             here: give the answer on the command line (flags such as -y, --no-input, -m TEXT) or by a file or a pipe, \
+             or ask the user to run it]",
+            true,
+        ),
+        (
+            exits(128, "fatal: could not read Username for 'https://x': terminal prompts disabled\n"),
+            "fatal: could not read Username for 'https://x': terminal prompts disabled\n\n[exit code 128, 1.5 s]\n[it \
+             wanted somebody to type, and nobody answers here: give the answer on the command line (flags such as -y, \
+             --no-input, -m TEXT) or by a file or a pipe, or ask the user to run it]",
+            true,
+        ),
+        (exits(0, "is not a tty\n"), "is not a tty\n\n[exit code 0, 1.5 s]", false),
+        (
             Ran { cwd: Some(ws.root().join("sub")), sandbox: "landlock", ..exits(0, "hi") },
             "hi\n\n[exit code 0, 1.5 s, sandbox landlock]\n[the folder is now sub]",
             false,
@@ -68,10 +83,13 @@ async fn seconds_are_clamped_and_the_folder_is_carried() {
         (json!(3), Duration::from_secs(3)),
         (json!("1.5"), Duration::from_millis(1500)),
         (json!(120_000), LONGEST),
-        (json!(-1), TIMEOUT),
     ] {
         let effects = ws.plan(&*tool(), json!({"command": "x", "timeout": timeout})).await.unwrap();
         assert_eq!(effects.runs.unwrap().timeout, want, "{timeout}");
+    }
+    for timeout in [json!(-1), json!(0), json!("-2.5")] {
+        let refused = ws.plan(&*tool(), json!({"command": "x", "timeout": timeout})).await.unwrap_err();
+        assert!(refused.to_string().contains("`timeout`"), "{timeout}: {refused}");
     }
     let folder = |args| {
         let ws = &ws;

@@ -233,6 +233,44 @@ async fn cancel_ends_all_at_once() {
     assert!(!alive(p.pid("a")));
 }
 
+/// A signal that comes between a shell's fork and the exec of what it starts is lost with the exec: it is sent again, and
+/// nobody waits for SIGKILL.
+#[tokio::test]
+async fn what_became_another_program_is_told_to_end_again() {
+    let p = place();
+    let (ran, _) =
+        p.cancelled_at("trap 'exec sleep 1000' TERM; echo ready; while :; do :; done", "ready").await;
+    assert_eq!(ran.exit.signal.as_deref(), Some("SIGTERM"));
+    // What tidies up is let do so.
+    let text = "trap 'sleep 0.02; rm lock; exit 3' TERM; touch lock; echo ready; while :; do :; done";
+    let (ran, _) = p.cancelled_at(text, "ready").await;
+    assert_eq!((ran.exit.code, p.root.join("lock").exists()), (Some(3), false));
+}
+
+/// Waiting for somebody to type is told, not waited out.
+#[tokio::test]
+async fn what_reads_a_terminal_of_its_own_is_ended() {
+    let p = place_with(|s, _| s.patience = Duration::from_millis(300));
+    for reads in [
+        r#"["sh", "-c", "read x"]"#,
+        r#"[sys.executable, "-c", "import select; select.select([0], [], [])"]"#,
+    ] {
+        let text = format!("echo before; python3 -c 'import pty, sys; pty.spawn({reads})'");
+        let ran = p.sh(&text).await;
+        if ran.exit.code == Some(127) {
+            // There is no python3 to make a terminal.
+            return;
+        }
+        assert!(ran.waiting.as_deref().is_some_and(|w| w.contains("/dev/pts/")), "{ran:?}");
+        assert!(ran.output.starts_with("before") && !ran.timed_out && !ran.cancelled);
+    }
+    // What works meanwhile, or waits for something else, does not wait for a person.
+    for text in ["sleep 1; echo done", "mkfifo f; (sleep 1; echo done >f) & read x <f; echo $x"] {
+        let ran = p.sh(text).await;
+        assert_eq!((&*ran.output, &ran.waiting), ("done\n", &None), "{text}");
+    }
+}
+
 /// In a process of its own, where no other test takes memory.
 #[test]
 fn a_hundred_megabytes_stay_bounded() {

@@ -301,7 +301,10 @@ fn answer(question: &Question, response: acp::RequestPermissionResponse) -> Answ
             tracing::warn!(
                 "a permission was answered with an option that was not offered: it counts as a no"
             );
-            Answer::No { comment }
+            Answer::Failed(format!(
+                "the editor answered with an option that was not offered (a fault of the editor's){}",
+                comment.map(|c| format!("; the user says: {c}")).unwrap_or_default()
+            ))
         }
     }
 }

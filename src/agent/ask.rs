@@ -67,7 +67,7 @@ impl Ask<'_> {
         match answer {
             Answer::Gone => Permitted::Gone,
             Answer::Failed(why) => {
-                Permitted::No(format!("the question could not be asked, so it was not done: {why}"))
+                Permitted::No(format!("the question got no valid answer, so it was not done: {why}"))
             }
             Answer::No { comment } => Permitted::No(match comment {
                 Some(comment) => format!("the user rejected this and says: {comment}"),

@@ -38,6 +38,8 @@ pub struct Open {
     shared: bool,
     /// The question about it, for the audit.
     asked: Option<Entry>,
+    /// It was to run outside the sandbox.
+    unconfined: bool,
 }
 
 /// A call that has ended.
@@ -84,7 +86,7 @@ pub fn open(session: &Session, made: Made, verdict: repeat::Verdict, cut: bool) 
         repeat::Verdict::Note(n) | repeat::Verdict::Stop(n) => Some(repeat::note(n)),
         repeat::Verdict::Fine => None,
     };
-    Open { call, card, raw_input, prepared, note, shared, asked: None }
+    Open { call, card, raw_input, prepared, note, shared, asked: None, unconfined: false }
 }
 
 /// The card as it is first shown.
@@ -211,6 +213,9 @@ impl<'t> Caller<'t> {
             Err(end) => {
                 if end.outcome == Outcome::Denied {
                     repeats.refuse(&name, &args);
+                    if open.unconfined {
+                        repeats.refuse_unconfined();
+                    }
                 }
                 end
             }
@@ -224,7 +229,7 @@ impl<'t> Caller<'t> {
                 let permitted = effects.runs.is_some().then(|| effects.clone());
                 let end = self.effect(&open, prepared, effects).await;
                 match permitted {
-                    Some(permitted) => self.unconfined(&open, permitted, end, journal).await?,
+                    Some(permitted) => self.unconfined(&open, permitted, end, (journal, repeats)).await?,
                     None => end,
                 }
             }
@@ -252,6 +257,10 @@ impl<'t> Caller<'t> {
             };
             if let Some(why) = redact::refusal(&self.session.workspace.secrets(), &effects) {
                 return Err(End::told(Outcome::Failed, why));
+            }
+            open.unconfined = effects.runs.as_ref().is_some_and(|c| c.unconfined);
+            if open.unconfined && repeats.unconfined_was_refused() {
+                return Err(End::told(Outcome::Denied, STAYS_CONFINED));
             }
             self.preview(open, &effects).await;
             let permitted = {
@@ -406,6 +415,8 @@ impl<'t> Caller<'t> {
     }
 }
 
+const STAYS_CONFINED: &str = "the user rejected a run outside the sandbox in this turn, so this was not asked again: do \
+    it another way, or tell them what it needs";
 const CANCELLED: &str = "cancelled by the user";
 
 fn failure(error: ToolError) -> End {

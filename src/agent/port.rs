@@ -107,7 +107,7 @@ pub struct Question {
     pub effects: Effects,
     /// Why it is asked; may be empty.
     pub why: String,
-    /// In the order they are shown. An id that was not offered means no.
+    /// In the order they are shown. An answer with an id that was not offered is [`Answer::Failed`].
     pub options: Vec<Choice>,
     /// The hunks of the diff, for a client that answers by hunk.
     pub hunks: Vec<Hunk>,

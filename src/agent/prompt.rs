@@ -39,7 +39,7 @@ fn system(session: &Session) -> String {
     out
 }
 
-/// Context that changes and so must not stand in the system prompt: the mode, and unsaved files.
+/// Context that changes and so must not stand in the system prompt: the mode, unsaved files, files that changed outside.
 pub async fn volatile(session: &Session) -> Option<String> {
     let mut lines = Vec::new();
     if session.settings().mode == Mode::Plan {
@@ -52,6 +52,15 @@ pub async fn volatile(session: &Session) -> Option<String> {
         let names: Vec<String> = dirty.iter().map(|(path, _)| path.to_string()).collect();
         lines
             .push(format!("Unsaved in the editor (commands do not see these changes): {}", names.join(", ")));
+    }
+    let changed = session.workspace.changed_outside().await;
+    if !changed.is_empty() {
+        const NAMED: usize = 20;
+        let names: Vec<String> =
+            changed.iter().take(NAMED).map(|(path, how)| format!("{path} ({how})")).collect();
+        let more = changed.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        lines.push(format!("Changed on disk since you last saw them: {}{more}", names.join(", ")));
     }
     (!lines.is_empty()).then(|| format!("[Context]\n{}", lines.join("\n")))
 }

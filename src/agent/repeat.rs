@@ -23,6 +23,7 @@ pub struct Repeats {
     /// The words that all calls of the last replies failed with, and of how many.
     failing: (String, u32),
     refused: HashSet<Signature>,
+    confined: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +75,15 @@ impl Repeats {
     /// The person said no: the same call is not asked again in this turn.
     pub fn refuse(&mut self, name: &str, args: &str) {
         self.refused.insert((name.to_owned(), args.to_owned()));
+    }
+
+    /// The person said no to a run outside the sandbox: nothing more of the kind is asked in this turn.
+    pub fn refuse_unconfined(&mut self) {
+        self.confined = true;
+    }
+
+    pub fn unconfined_was_refused(&self) -> bool {
+        self.confined
     }
 
     pub fn was_refused(&self, name: &str, args: &str) -> bool {

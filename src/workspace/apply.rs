@@ -16,6 +16,8 @@ use std::{
 struct Step {
     change: Change,
     rebased: bool,
+    /// What was found when it was checked, where nothing is written between that and it.
+    now: Option<Now>,
 }
 
 /// What takes one applied change back.
@@ -33,7 +35,7 @@ pub(super) async fn apply(ws: &SessionWorkspace, changes: &[Change]) -> Result<V
     let mut written = Vec::with_capacity(steps.len());
     let mut undo = Vec::new();
     for step in steps {
-        match execute(ws, &step.change, &mut undo).await {
+        match execute(ws, &step.change, step.now, &mut undo).await {
             Ok(mut done) => {
                 done.rebased = step.rebased.then_some(step.change);
                 written.push(done);
@@ -57,16 +59,22 @@ pub(super) async fn apply(ws: &SessionWorkspace, changes: &[Change]) -> Result<V
 async fn check(ws: &SessionWorkspace, changes: &[Change]) -> Result<Vec<Step>, WsError> {
     let mut after: HashMap<&Path, Option<Text>> = HashMap::new();
     let mut steps = Vec::with_capacity(changes.len());
+    // A change that stands alone is written right away: the editor need not be asked twice.
+    let alone = changes.len() == 1;
     for change in changes {
+        let mut found = None;
         for path in change.paths() {
             writable(ws, path)?;
             if !after.contains_key(path.real()) {
                 let now = ws.look(path).await?;
                 refuse_unsaved(change, path, &now)?;
-                after.insert(path.real(), now.text);
+                after.insert(path.real(), now.text.clone());
+                found.get_or_insert(now);
             }
         }
-        let step = fit(change, &after)?;
+        let mut step = fit(change, &after)?;
+        // The first path is the file that is written, deleted or moved away.
+        step.now = found.filter(|_| alone);
         match &step.change {
             Change::Write { new, .. } => after.insert(change.path().real(), Some(new.clone())),
             Change::Delete { .. } => after.insert(change.path().real(), None),
@@ -108,7 +116,7 @@ fn refuse_unsaved(change: &Change, path: &WsPath, now: &Now) -> Result<(), WsErr
 fn fit(change: &Change, after: &HashMap<&Path, Option<Text>>) -> Result<Step, WsError> {
     let there = |path: &WsPath| after.get(path.real()).and_then(Option::as_ref);
     let changed = |path: &WsPath, what: &str| WsError::Changed { path: path.to_string(), what: what.into() };
-    let as_is = || Step { change: change.clone(), rebased: false };
+    let as_is = || Step { change: change.clone(), rebased: false, now: None };
     match change {
         Change::Write { path, old, .. } => match (old, there(path)) {
             (None, None) => Ok(as_is()),
@@ -116,7 +124,7 @@ fn fit(change: &Change, after: &HashMap<&Path, Option<Text>>) -> Result<Step, Ws
             (Some(_), None) => Err(changed(path, "it has been deleted")),
             (Some(old), Some(now)) if old == now => Ok(as_is()),
             (Some(_), Some(now)) => match rebase(change, now) {
-                Some(change) => Ok(Step { change, rebased: true }),
+                Some(change) => Ok(Step { change, rebased: true, now: None }),
                 None => Err(changed(
                     path,
                     "the lines to be changed, or lines near them, are not the same any more",
@@ -139,10 +147,19 @@ fn fit(change: &Change, after: &HashMap<&Path, Option<Text>>) -> Result<Step, Ws
     }
 }
 
-async fn execute(ws: &SessionWorkspace, change: &Change, undo: &mut Vec<Undo>) -> Result<Written, WsError> {
+async fn execute(
+    ws: &SessionWorkspace,
+    change: &Change,
+    found: Option<Now>,
+    undo: &mut Vec<Undo>,
+) -> Result<Written, WsError> {
+    let look = async |path| match found {
+        Some(now) => Ok(now),
+        None => ws.look(path).await,
+    };
     match change {
         Change::Write { path, old, new } => {
-            let now = ws.look(path).await?;
+            let now = look(path).await?;
             // Looked at again: time has passed since the check, with other changes written in between.
             if now.text.as_ref() != old.as_ref() {
                 return Err(WsError::Changed {
@@ -163,7 +180,7 @@ async fn execute(ws: &SessionWorkspace, change: &Change, undo: &mut Vec<Undo>) -
             }
         }
         Change::Delete { path, .. } => {
-            let was = snapshot(ws.look(path).await?, path)?;
+            let was = snapshot(look(path).await?, path)?;
             let (real, old) = (path.real().to_path_buf(), was.clone());
             blocking(move || disk::delete(&real, &old)).await.map_err(|e| e.at(path))?;
             ws.seen.forget(path.real());
@@ -233,6 +250,11 @@ async fn write_text(
     let buffers = ws.buffers();
     let mut through_editor = false;
     if now.sides.writes_to_editor(buffers) {
+        // Most editors would ask the person for force, or fail without a word.
+        if now.sides.snapshot().is_some_and(|s| s.mode & 0o222 == 0) {
+            let why = "is read-only: change its mode first if it is meant to be edited".to_owned();
+            return Err(WsError::Io { path: path.to_string(), why });
+        }
         // The editor follows links: a folder that became one since the question must not lead it elsewhere (I15).
         ws.check_place(path)?;
         match write_editor(path, &editor_form(new, &now.sides.editor), buffers).await {

@@ -209,6 +209,14 @@ impl Seen {
         super::Freshness::Changed(describe(seen.is_some(), now))
     }
 
+    /// Whether the text on disk is neither what was last found there nor what the model saw.
+    pub fn disk_changed(&self, path: &WsPath, disk: Option<&Text>) -> bool {
+        let now = disk.map(|t| digest(&t.canonical()));
+        let files = lock(&self.files);
+        let Some(entry) = files.get(path.real()) else { return false };
+        entry.seen.is_some_and(|seen| seen != now) && entry.pair.as_ref().is_none_or(|pair| pair.disk != now)
+    }
+
     /// Whether the model saw the file at all.
     pub fn is_seen(&self, path: &Path) -> bool {
         lock(&self.files).get(path).is_some_and(|e| e.seen.is_some())

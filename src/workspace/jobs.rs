@@ -3,7 +3,7 @@
 use super::{
     OutputSink, Ran,
     freshness::lock,
-    process::{Collector, Running, conclude},
+    process::{Collector, Confined, Running, conclude},
 };
 use crate::effects::Command;
 use std::{
@@ -56,7 +56,7 @@ impl Jobs {
         command: &Command,
         running: Running,
         (collector, sink, turn): (Arc<Mutex<Collector>>, Arc<dyn OutputSink>, CancellationToken),
-        sandbox: &'static str,
+        confined: Confined,
     ) -> Ran {
         let (tell, mut end) = watch::channel(None);
         let cancel = CancellationToken::new();
@@ -70,10 +70,10 @@ impl Jobs {
             end: end.clone(),
         });
         let work = {
-            let (tap, cancel) = (tap.clone(), cancel.clone());
+            let (tap, cancel, confined) = (tap.clone(), cancel.clone(), confined.clone());
             async move {
                 let ended = running.finish(tap, &collector, None, cancel).await.map_err(|e| e.to_string());
-                tell.send_replace(Some(ended.and_then(|ended| conclude(ended, &collector, sandbox))));
+                tell.send_replace(Some(ended.and_then(|ended| conclude(ended, &collector, &confined))));
             }
         };
         // In the list before the first wait: whoever drops this future leaves a job that can be found and ended.
@@ -93,7 +93,13 @@ impl Jobs {
             lock(&self.list).1.remove(&id);
             return ran;
         }
-        Ran { output: job.news(), sandbox, job: Some(id), took: job.started.elapsed(), ..Ran::default() }
+        Ran {
+            output: job.news(),
+            sandbox: confined.name,
+            job: Some(id),
+            took: job.started.elapsed(),
+            ..Ran::default()
+        }
     }
 
     fn remember(&self, job: Arc<Job>) -> u32 {

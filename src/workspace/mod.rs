@@ -117,6 +117,17 @@ pub trait Reader: Send + Sync {
     fn runs_in_editor(&self) -> bool {
         false
     }
+    /// Asks a program that only reads, in the environment of a command that runs unasked: what it prints. `None`: it could
+    /// not be started, failed, or did not end in time.
+    async fn query(
+        &self,
+        _program: &Path,
+        _folder: &Path,
+        _args: &[String],
+        _input: &str,
+    ) -> Option<Vec<u8>> {
+        None
+    }
     /// Files whose editor text is known to differ from the disk, with that text (for `grep`, commands).
     fn dirty(&self) -> Vec<(WsPath, Text)>;
     /// Canonical paths of the files that the model saw.
@@ -168,6 +179,11 @@ pub trait Workspace: Reader {
     fn secrets(&self) -> crate::secret::Redactor {
         crate::secret::Redactor::default()
     }
+    /// Files that the model saw and whose text on disk is another one since, as far as the system's watcher noticed, each
+    /// with a word on how; each is told once. A hint: every write checks for itself, whatever this says.
+    async fn changed_outside(&self) -> Vec<(WsPath, String)> {
+        Vec::new()
+    }
     /// The commands that run in the background, where this workspace can have any.
     fn jobs(&self) -> Option<&jobs::Jobs> {
         None
@@ -209,6 +225,8 @@ pub struct Ran {
     pub sandbox: &'static str,
     /// Why the sandbox seems to have stopped it, where it does: the person may be asked once to run it without.
     pub denied: Option<String>,
+    /// Who of it waited for somebody to type, and where; it was ended for that.
+    pub waiting: Option<String>,
     /// Names of processes that it left behind and that were ended with it.
     pub leftovers: Vec<String>,
     /// Remarks for the model: the folder was reset, the time-out, exports that were not kept, the job's number.

@@ -157,23 +157,6 @@ impl SessionWorkspace {
         })
     }
 
-    /// Files that the model saw and that have changed outside since, as far as the system's watcher noticed: for a word to
-    /// the model at the next prompt. Each is told once. Every write checks for itself, whatever this says.
-    pub async fn changed_outside(&self) -> Vec<(WsPath, String)> {
-        let mut changed = Vec::new();
-        for real in self.watch.take() {
-            if !self.seen.is_seen(&real) {
-                continue;
-            }
-            let Ok(path) = self.guard.resolve_path(&real) else { continue };
-            if let Freshness::Changed(how) = self.freshness(&path).await {
-                changed.push((path, how));
-            }
-        }
-        changed.sort_by(|(a, _), (b, _)| a.real().cmp(b.real()));
-        changed
-    }
-
     /// Ends everything that still runs for this session, in the background too.
     pub async fn close(&self) {
         self.shell.jobs().close().await;
@@ -229,6 +212,10 @@ impl Reader for SessionWorkspace {
         matches!(self.runs, Runs::Editor(_))
     }
 
+    async fn query(&self, program: &Path, folder: &Path, args: &[String], input: &str) -> Option<Vec<u8>> {
+        self.shell.query(program, folder, args, input).await
+    }
+
     fn dirty(&self) -> Vec<(WsPath, Text)> {
         self.seen.dirty()
     }
@@ -282,6 +269,25 @@ impl Workspace for SessionWorkspace {
         };
         editor::blocking(write).await.map_err(|e| e.at(path.display()))?;
         Ok(path)
+    }
+
+    async fn changed_outside(&self) -> Vec<(WsPath, String)> {
+        let mut changed = Vec::new();
+        for real in self.watch.take() {
+            if !self.seen.is_seen(&real) {
+                continue;
+            }
+            let Ok(path) = self.guard.resolve_path(&real) else { continue };
+            // The disk alone: what is unsaved in the editor is told of elsewhere.
+            match editor::fetch_disk(&path).await {
+                Ok(disk) if !self.seen.disk_changed(&path, disk.as_ref().map(|(_, text)| text)) => {}
+                Ok(None) => changed.push((path, "it has been deleted".into())),
+                Ok(Some(_)) => changed.push((path, "its text on disk is another one".into())),
+                Err(e) => changed.push((path, e.to_string())),
+            }
+        }
+        changed.sort_by(|(a, _), (b, _)| a.real().cmp(b.real()));
+        changed
     }
 
     fn secrets(&self) -> crate::secret::Redactor {

@@ -28,7 +28,8 @@ impl World {
     pub async fn new() -> World {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
-        let (cwd, home) = (base.join("w"), base.join("h"));
+        let (cwd, home, temp) = (base.join("w"), base.join("h"), base.join("t"));
+        std::fs::create_dir_all(&temp).unwrap();
         std::fs::create_dir_all(&cwd).unwrap();
         std::fs::create_dir_all(&home).unwrap();
         let model = ModelServer::start().await;
@@ -39,6 +40,8 @@ impl World {
             ("OPENAI_MODEL", "scripted".into()),
             ("SHELL", "/bin/sh".into()),
             ("LANG", "C.UTF-8".into()),
+            // What a killed agent leaves behind goes with the test.
+            ("TMPDIR", temp.display().to_string()),
         ];
         let env = env.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
         let mut world = World { _dir: dir, base, cwd, home, model, env, config: String::new() };

@@ -5,6 +5,7 @@ use crate::{
         ask::{Ask, Permitted},
         journal::{Journal, KeepError},
         port::{CallChanged, CallStatus},
+        repeat::Repeats,
     },
     effects::{Command, Effects, Verdict},
     log::Touched,
@@ -20,7 +21,7 @@ impl Caller<'_> {
         open: &Open,
         mut effects: Effects,
         mut end: End,
-        journal: &mut Journal,
+        (journal, repeats): (&mut Journal, &mut Repeats),
     ) -> Result<End, KeepError> {
         let (Some(why), Some(command)) = (end.output.denied.take(), &mut effects.runs) else {
             return Ok(end);
@@ -30,12 +31,14 @@ impl Caller<'_> {
         let Some(prepared) = prepared.filter(|_| !command.unconfined && !self.cancel.is_cancelled()) else {
             return Ok(end);
         };
+        if repeats.unconfined_was_refused() {
+            end.output.text.push_str(&format!("\n[{}]", super::STAYS_CONFINED));
+            return Ok(end);
+        }
         let why = self.session.workspace.secrets().text(&why).into_owned();
         without(command, &why);
-        if !matches!(
-            decide(self.session.settings().mode, &self.session.grants(), &effects),
-            Decision::Ask { .. }
-        ) {
+        let decided = decide(self.session.settings().mode, &self.session.grants(), &effects);
+        if !matches!(decided, Decision::Ask { .. }) {
             return Ok(end);
         }
         let mut asked = None;
@@ -61,6 +64,7 @@ impl Caller<'_> {
             None => Ok(end),
             Some(Permitted::Gone) => Ok(End { gone: true, ..end }),
             Some(Permitted::No(text)) => {
+                repeats.refuse_unconfined();
                 end.output
                     .text
                     .push_str(&format!("\n[asked whether it may run without the sandbox: {text}]"));

@@ -121,6 +121,25 @@ async fn what_the_sandbox_stopped_stays_stopped_without_a_yes() {
     assert_eq!(stage.outcomes(), [Outcome::Failed]);
     assert!(stage.results()[0].contains("never"), "{:?}", stage.results());
 
+    // A no holds for the turn: neither another command nor `unconfined` asks again.
+    let [ls, again] = ["ls", "pwd"].map(|c| serde_json::json!({"command": c}).to_string());
+    let way_out = serde_json::json!({"command": "ls -l", "unconfined": true}).to_string();
+    let stage = Stage::new([
+        calls(&[("c1", "terminal", &ls)]),
+        calls(&[("c2", "terminal", &way_out), ("c3", "terminal", &again)]),
+        text("ok"),
+    ]);
+    stage.fake.results.lock().unwrap().extend([denied(), denied()]);
+    let editor = FakeEditor::answering(|_| Answer::No { comment: None });
+    stage.turn(&editor, "go").await.unwrap();
+    check(&stage.entries(), &editor);
+    assert_eq!(editor.asked.lock().unwrap().len(), 1);
+    assert_eq!(stage.outcomes(), [Outcome::Failed, Outcome::Denied, Outcome::Failed]);
+    for result in &stage.results()[1..] {
+        assert!(result.contains("rejected a run outside the sandbox in this turn"), "{result}");
+    }
+    assert!(stage.fake.ran.lock().unwrap().iter().all(|c| !c.unconfined));
+
     let stage = fetching("ls");
     stage.session.set(|s| s.mode = Mode::Plan);
     let editor = FakeEditor::default();

@@ -109,10 +109,7 @@ pub(super) fn is_own(name: &OsStr) -> bool {
 /// commands reach it only where its text names them and no program takes orders from them.
 pub(super) fn of(base: &Env, carried: &Carried, verdict: Verdict, text: &str) -> Env {
     let mut env = base.clone();
-    for (name, value) in &carried.0 {
-        if verdict == Verdict::ReadOnly && !(named_in(name, text) && harmless(name)) {
-            continue;
-        }
+    for (name, value) in carried.for_command(verdict, text) {
         match value {
             Some(value) => env.insert(name.clone(), value.clone()),
             None => env.remove(name),
@@ -127,9 +124,16 @@ pub(super) fn of(base: &Env, carried: &Carried, verdict: Verdict, text: &str) ->
 
 /// What a command in a terminal of the editor gets beside the editor's own environment. One that runs unasked was judged by
 /// our `PATH`, so it has that one.
-pub(super) fn in_editor(base: &Env, verdict: Verdict) -> Vec<(String, String)> {
+pub(super) fn in_editor(
+    base: &Env,
+    carried: &Carried,
+    verdict: Verdict,
+    text: &str,
+) -> Vec<(String, String)> {
     let own = |(n, v): &(&str, &str)| ((*n).to_owned(), (*v).to_owned());
     let mut env: Vec<_> = FIXED.iter().map(own).collect();
+    let exports = carried.for_command(verdict, text);
+    env.extend(exports.filter_map(|(n, v)| Some((n.to_str()?.to_owned(), v.as_ref()?.to_str()?.to_owned()))));
     if verdict == Verdict::ReadOnly {
         env.extend(GIT_HARDENING.iter().map(own));
         env.extend(["BASH_ENV", "ENV"].map(|n| (n.to_owned(), String::new())));
@@ -162,6 +166,23 @@ fn harmless(name: &OsStr) -> bool {
 pub(super) struct Carried(BTreeMap<OsString, Option<OsString>>);
 
 impl Carried {
+    /// What a command is given of it: see [`of`].
+    fn for_command<'a>(
+        &'a self,
+        verdict: Verdict,
+        text: &'a str,
+    ) -> impl Iterator<Item = (&'a OsString, &'a Option<OsString>)> {
+        let asked = verdict != Verdict::ReadOnly;
+        self.0.iter().filter(move |(name, _)| asked || named_in(name, text) && harmless(name))
+    }
+
+    /// Names of variables that commands unset, as far as a shell can be told so.
+    pub fn unset(&self) -> Vec<String> {
+        let names = self.0.iter().filter(|(_, value)| value.is_none()).filter_map(|(name, _)| name.to_str());
+        let plain = |name: &&str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        names.filter(plain).map(str::to_owned).collect()
+    }
+
     /// Takes over how a command's environment at its end differs from the one that it was given.
     ///
     /// # Errors
@@ -235,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn exports_are_carried_but_not_into_commands_that_run_unasked() {
+    fn exports_are_carried_but_not_for_commands_that_run_unasked() {
         let base = env(&[("PATH", "/bin"), ("KEEP", "1"), ("GONE", "1")]);
         let mut carried = Carried::default();
         let ended =

@@ -7,7 +7,7 @@
 //! Its stdin is that pipe: one line with the [`Spec`], then bytes ([`CANCEL`]). Its stdout is the command's output. Its
 //! stderr is where the [`Report`] goes, one JSON line. It leads a session of its own without a terminal, so a signal to the
 //! agent's group does not reach it.
-use super::tree;
+use super::{tree, waiting::Patience};
 use crate::{log::Exit, workspace::sandbox};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -54,6 +54,9 @@ pub(in crate::workspace) struct Spec {
     /// Follows that path: what the shell does there beside naming its folder.
     pub last_words: String,
     pub sandbox: Option<sandbox::Policy>,
+    /// How long it may wait for somebody to type, in milliseconds. `None`: as long as it likes.
+    #[serde(default)]
+    pub patience: Option<u64>,
 }
 
 /// How it ended.
@@ -66,6 +69,9 @@ pub(in crate::workspace) struct Report {
     pub leftovers: Vec<String>,
     /// Processes that could not be ended.
     pub survivors: Vec<String>,
+    /// Who waited for somebody to type, and where; it was ended for that.
+    #[serde(default)]
+    pub waiting: Option<String>,
     /// The folder the shell ended in, on a line; then perhaps a NUL and its environment, NUL-ended each.
     pub state: String,
 }
@@ -105,6 +111,7 @@ fn run() -> std::io::Result<Report> {
     let mut report = Report::default();
     let mut grace = None;
     let pidfd = tree::pidfd(shell);
+    let mut patience = spec.patience.map(Duration::from_millis).map(Patience::new);
     loop {
         if let Some(exit) = reap(shell) {
             report.exit = exit;
@@ -112,12 +119,18 @@ fn run() -> std::io::Result<Report> {
         }
         // A pidfd tells at once; the time-out only collects what daemons of the command left.
         let wait = if pidfd.is_some() { Duration::from_millis(500) } else { Duration::from_millis(10) };
+        let wait = patience.as_ref().map_or(wait, |p| wait.min(p.pause()));
         if let Some(asked) = control.wait(pidfd.as_ref(), wait)? {
             grace = Some(asked);
             break;
         }
+        report.waiting = patience.as_mut().and_then(|p| p.ends(shell));
+        if report.waiting.is_some() {
+            grace = Some(CANCEL_GRACE);
+            break;
+        }
     }
-    if grace.is_none() && !wait_alone(SETTLE, shell, &mut report, |_| {}) {
+    if grace.is_none() && !wait_alone(SETTLE, shell, &mut report, &mut || {}) {
         report.leftovers = tree::names(&tree::descendants(shell));
     }
     end_all(grace.unwrap_or(CANCEL_GRACE), shell, &mut report);
@@ -218,16 +231,19 @@ fn alone(shell: Pid, report: &mut Report) -> bool {
     }
 }
 
-/// Waits until nothing is left, at most `limit`; does `each` before each pause.
-fn wait_alone(limit: Duration, shell: Pid, report: &mut Report, each: fn(Pid)) -> bool {
-    let end = Instant::now() + limit;
+/// Waits until nothing is left, at most `limit`; does `each` before each pause. A machine that is so busy that it hardly
+/// comes to look waits for a few looks more.
+fn wait_alone(limit: Duration, shell: Pid, report: &mut Report, each: &mut dyn FnMut()) -> bool {
+    const LOOKS: u32 = 16;
+    let (end, mut looks) = (Instant::now() + limit, 0);
     let mut pause = Duration::from_micros(500);
     loop {
-        each(shell);
+        each();
         if alone(shell, report) {
             return true;
         }
-        if Instant::now() >= end {
+        looks += 1;
+        if Instant::now() >= end && looks >= LOOKS {
             return false;
         }
         std::thread::sleep(pause);
@@ -240,15 +256,12 @@ fn end_all(grace: Duration, shell: Pid, report: &mut Report) {
     if alone(shell, report) {
         return;
     }
-    let left = tree::descendants(shell);
-    tree::signal(&left, Signal::TERM);
-    // A stopped process gets to see it only when it is continued.
-    tree::signal(&left, Signal::CONT);
-    if wait_alone(grace, shell, report, |_| {}) {
+    let (mut told, began) = (tree::Told::default(), Instant::now());
+    if wait_alone(grace, shell, report, &mut || told.end(shell, began.elapsed() > grace / 2)) {
         return;
     }
-    let kill = |shell| tree::signal(&tree::descendants(shell), Signal::KILL);
-    if !wait_alone(GIVE_UP, shell, report, kill) {
+    let mut kill = || tree::signal(&tree::descendants(shell), Signal::KILL);
+    if !wait_alone(GIVE_UP, shell, report, &mut kill) {
         report.survivors = tree::names(&tree::descendants(shell));
     }
 }

@@ -61,6 +61,7 @@ async fn snapshot(
     spill: PathBuf,
 ) -> Option<Env> {
     let spec = Spec {
+        patience: None,
         shell,
         arguments: ["-l", "-c", SCRIPT, "sh"].map(str::to_owned).to_vec(),
         text: ":".into(),

@@ -5,8 +5,11 @@ pub(crate) mod environment;
 mod helper;
 mod login;
 mod output;
+pub(crate) mod query;
+mod temp;
 mod terminal;
 mod tree;
+mod waiting;
 
 pub(super) use child::{Ended, Running};
 pub use helper::{HELPER, helper_main};
@@ -74,7 +77,13 @@ pub struct Settings {
     pub network_approved: bool,
     /// Folders that commands may write to beside the roots.
     pub writable: Vec<PathBuf>,
+    /// How long a command may wait for somebody to type, with nothing else of it moving, before it is ended. Not of
+    /// background commands.
+    pub patience: Duration,
 }
+
+/// See [`Settings::patience`].
+const PATIENCE: Duration = Duration::from_secs(8);
 
 impl Default for Settings {
     fn default() -> Self {
@@ -89,6 +98,7 @@ impl Default for Settings {
             network_unasked: false,
             network_approved: true,
             writable: Vec::new(),
+            patience: PATIENCE,
         }
     }
 }
@@ -103,7 +113,7 @@ pub struct Shell {
     program: PathBuf,
     cwd: Mutex<PathBuf>,
     carried: Mutex<Carried>,
-    temp: OnceLock<Option<tempfile::TempDir>>,
+    temp: OnceLock<Option<temp::Temp>>,
     jobs: Jobs,
 }
 
@@ -111,7 +121,16 @@ pub struct Shell {
 struct Prepared {
     spec: Spec,
     env: Env,
-    sandbox: &'static str,
+    confined: Confined,
+}
+
+/// How a command was confined.
+#[derive(Clone, Debug)]
+pub(super) struct Confined {
+    /// For people and the model.
+    pub name: &'static str,
+    policy: Option<sandbox::Policy>,
+    cwd: PathBuf,
 }
 
 impl Shell {
@@ -177,7 +196,7 @@ impl Shell {
                 .map_err(|e| failed(&command.cwd, e))?;
         let collector = Arc::new(Mutex::new(Collector::new(self.spill_path())));
         if command.background {
-            return Ok(self.jobs.adopt(command, running, (collector, sink, cancel), prepared.sandbox).await);
+            return Ok(self.jobs.adopt(command, running, (collector, sink, cancel), prepared.confined).await);
         }
         let ended = running
             .finish(sink, &collector, Some(command.timeout), cancel)
@@ -185,7 +204,7 @@ impl Shell {
             .map_err(|e| failed(&command.cwd, e))?;
         let state = ended.report.state.clone();
         let mut ran =
-            conclude(ended, &collector, prepared.sandbox).map_err(|why| failed(&command.cwd, why))?;
+            conclude(ended, &collector, &prepared.confined).map_err(|why| failed(&command.cwd, why))?;
         self.carry(command, &prepared.env, &state, &mut ran);
         Ok(ran)
     }
@@ -213,15 +232,13 @@ impl Shell {
 
     async fn prepare(&self, command: &Command) -> Prepared {
         self.fill().await;
-        let (sandbox, name) = self.confinement(command).await;
+        let (policy, name) = self.confinement(command).await;
         let mut env = environment::of(self.base(), &lock(&self.carried), command.verdict, &command.text);
         env.insert("PWD".into(), command.cwd.as_path().into());
         if let Some(temp) = self.temp() {
             env.insert("TMPDIR".into(), temp.into());
         }
-        let exports = command.verdict != Verdict::ReadOnly
-            && !command.background
-            && EXPORTING.iter().any(|word| command.text.contains(word));
+        let exports = may_export(command);
         let bash = self.program.file_name().is_some_and(|n| n == "bash");
         let options: &[&str] = if bash { &["--noprofile", "--norc", "-c"] } else { &["-c"] };
         let arguments = options.iter().copied().chain([SCRIPT, if bash { "bash" } else { "sh" }]);
@@ -230,15 +247,15 @@ impl Shell {
             arguments: arguments.map(str::to_owned).collect(),
             text: command.text.clone(),
             last_words: if exports { ENVIRONMENT.into() } else { String::new() },
-            sandbox,
+            sandbox: policy.clone(),
+            patience: (!command.background).then_some(self.settings.patience.as_millis() as u64),
         };
-        Prepared { spec, env, sandbox: name }
+        Prepared { spec, env, confined: Confined { name, policy, cwd: command.cwd.real().to_path_buf() } }
     }
 
-    /// A temporary folder of this session's commands alone; short, since Unix sockets in it have names of 108 bytes.
+    /// A temporary folder of this session's commands alone.
     fn temp(&self) -> Option<&Path> {
-        let make = || tempfile::Builder::new().prefix("hermes-").tempdir().ok();
-        self.temp.get_or_init(make).as_ref().map(tempfile::TempDir::path)
+        self.temp.get_or_init(|| temp::Temp::new().ok()).as_ref().map(temp::Temp::path)
     }
 
     async fn confinement(&self, command: &Command) -> (Option<sandbox::Policy>, &'static str) {
@@ -301,6 +318,13 @@ impl Shell {
     }
 }
 
+/// Whether its shell may end with another environment, which later commands are to have.
+fn may_export(command: &Command) -> bool {
+    command.verdict != Verdict::ReadOnly
+        && !command.background
+        && EXPORTING.iter().any(|word| command.text.contains(word))
+}
+
 fn failed(cwd: &WsPath, why: impl std::fmt::Display) -> WsError {
     WsError::Io { path: cwd.to_string(), why: format!("the command could not be run: {why}") }
 }
@@ -309,18 +333,18 @@ fn failed(cwd: &WsPath, why: impl std::fmt::Display) -> WsError {
 pub(super) fn conclude(
     ended: Ended,
     collector: &Mutex<Collector>,
-    sandbox: &'static str,
+    confined: &Confined,
 ) -> Result<Ran, String> {
     let Ended { report, timed_out, cancelled, took } = ended;
     if let Some(why) = report.failed {
         return Err(why);
     }
     let (output, spilled) = lock(collector).render();
-    let confined = !matches!(sandbox, "off" | "none");
-    let denied = if confined && !timed_out && !cancelled {
-        super::sandbox::denial(&report.exit, &output)
-    } else {
-        None
+    let denied = match &confined.policy {
+        Some(policy) if !timed_out && !cancelled && report.waiting.is_none() => {
+            super::sandbox::denial(&report.exit, &output, policy, &confined.cwd)
+        }
+        _ => None,
     };
     let mut notes = Vec::new();
     if !report.survivors.is_empty() {
@@ -334,8 +358,9 @@ pub(super) fn conclude(
         cancelled,
         took,
         cwd: None,
-        sandbox,
+        sandbox: confined.name,
         denied,
+        waiting: report.waiting,
         leftovers: report.leftovers,
         notes,
         job: None,

@@ -1,6 +1,6 @@
 //! One command in a terminal of the editor: outside the sandbox and outside our process tree, so that all which is
 //! promised of it is what `terminal/*` promises.
-use super::{Collector, Shell, environment, failed};
+use super::{Collector, Shell, environment, failed, may_export};
 use crate::{
     effects::Command,
     log::Exit,
@@ -11,19 +11,20 @@ use crate::{
     },
 };
 use std::{
-    io::Write,
-    path::Path,
+    io::Read,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
-use tempfile::NamedTempFile;
+use tempfile::TempDir;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How much output the editor is asked to keep, in bytes. What the model reads of it is bounded further.
 const OUTPUT_LIMIT: u64 = 1024 * 1024;
 
-const OUTSIDE: &str =
-    "it ran in a terminal of the editor, outside the sandbox; its folder and exports are not carried on";
+const OUTSIDE: &str = "it ran in a terminal of the editor, outside the sandbox";
+/// As much is read of a command's last folder and environment, in bytes.
+const STATE_LIMIT: u64 = 512 * 1024;
 
 /// How the wait for a command ended.
 enum End {
@@ -45,7 +46,7 @@ impl Shell {
     ) -> Result<Ran, WsError> {
         self.check(command)?;
         let script = self.script(command).await?;
-        let start = self.start(command, script.path());
+        let start = self.start(command, &script.file(SCRIPT));
         let started = Instant::now();
         let create = terminals.create(start);
         let terminal = tokio::select! {
@@ -69,7 +70,18 @@ impl Shell {
         let mut ran = Ran { sandbox: "off", notes: vec![OUTSIDE.into()], ..Ran::default() };
         let screen = close(terminal, &end, &mut ran.notes).await;
         ran.took = started.elapsed();
-        self.conclude_terminal(end, screen, ran).await.map_err(|why| failed(&command.cwd, why))
+        let exited = matches!(end, End::Exited(_));
+        let mut ran =
+            self.conclude_terminal(end, screen, ran).await.map_err(|why| failed(&command.cwd, why))?;
+        if exited {
+            let read = move || (script.read(GIVEN), script.read(STATE));
+            let (given, state) = tokio::task::spawn_blocking(read).await.unwrap_or_default();
+            // Only what its shell said of its own beginning tells what the command changed.
+            let given = environment::parse_state(&format!("/\n\0{given}")).and_then(|(_, env)| env);
+            let state = if given.is_some() { &*state } else { state.split('\0').next().unwrap_or("") };
+            self.carry(command, &given.unwrap_or_default(), state, &mut ran);
+        }
+        Ok(ran)
     }
 
     async fn conclude_terminal(&self, end: End, screen: Screen, mut ran: Ran) -> Result<Ran, String> {
@@ -100,17 +112,18 @@ impl Shell {
 
     /// The command's text in a file. Editors differ in what they make of program and arguments: some execute them, some
     /// join them with blanks for a shell (Zed, ACP Client for VS Code). A shell and one plain path mean the same to both.
-    async fn script(&self, command: &Command) -> Result<NamedTempFile, WsError> {
+    async fn script(&self, command: &Command) -> Result<Script, WsError> {
         let folders = [Some(self.guard.session_folder()), self.temp()];
         let Some(folder) = folders.into_iter().flatten().find(|f| plain(f)).map(Path::to_path_buf) else {
             let why = "its script has no folder with a plain name: set TMPDIR to one, or `terminal.backend` to \"agent\"";
             return Err(failed(&command.cwd, why));
         };
-        let text = format!("{}\n", command.text);
-        let write = move || -> std::io::Result<NamedTempFile> {
-            let mut file = tempfile::Builder::new().prefix("command-").suffix(".sh").tempfile_in(folder)?;
-            file.write_all(text.as_bytes())?;
-            Ok(file)
+        let (text, exports) = (command.text.clone(), may_export(command));
+        let unset = lock(&self.carried).unset();
+        let write = move || -> std::io::Result<Script> {
+            let script = Script(tempfile::Builder::new().prefix("command-").tempdir_in(folder)?);
+            std::fs::write(script.file(SCRIPT), script.text(&text, exports, &unset))?;
+            Ok(script)
         };
         let written = tokio::task::spawn_blocking(write).await.map_err(|e| failed(&command.cwd, e))?;
         written.map_err(|e| failed(&command.cwd, e))
@@ -120,9 +133,47 @@ impl Shell {
         Start {
             program: self.program.display().to_string(),
             arguments: vec![script.display().to_string()],
-            env: environment::in_editor(self.base(), command.verdict),
+            env: environment::in_editor(self.base(), &lock(&self.carried), command.verdict, &command.text),
             cwd: command.cwd.as_path().to_path_buf(),
             output_limit: OUTPUT_LIMIT,
+        }
+    }
+}
+
+/// Files of a [`Script`]: what runs, its environment at the beginning, its folder and environment at the end.
+const SCRIPT: &str = "command.sh";
+const GIVEN: &str = "given";
+const STATE: &str = "state";
+
+/// A command's text in a folder of its own, where its shell also leaves what later commands start from.
+#[derive(Debug)]
+struct Script(TempDir);
+
+impl Script {
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// The command, and around it what the shell writes down. The folder's path is plain.
+    fn text(&self, command: &str, exports: bool, unset: &[String]) -> String {
+        let (given, state) = (self.file(GIVEN), self.file(STATE));
+        let mut text: String = unset.iter().map(|name| format!("unset -v {name}\n")).collect();
+        let last = if exports {
+            text += &format!("command -p env -0 2>/dev/null >{}\n", given.display());
+            super::ENVIRONMENT
+        } else {
+            ""
+        };
+        text + &format!("trap '{{ command pwd; {last} }} 2>/dev/null >{}' EXIT\n{command}\n", state.display())
+    }
+
+    fn read(&self, name: &str) -> String {
+        let mut text = String::new();
+        let Ok(file) = std::fs::File::open(self.file(name)) else { return text };
+        // Half an environment is none.
+        match file.take(STATE_LIMIT).read_to_string(&mut text) {
+            Ok(size) if (size as u64) < STATE_LIMIT => text,
+            _ => String::new(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The processes below this one, read from `/proc`.
 use rustix::{fd::OwnedFd, process::Pid, process::Signal};
+use std::collections::HashMap;
 
 /// A descendant, with what tells it from a later process of the same number.
 #[derive(Clone, Debug)]
@@ -7,7 +8,41 @@ pub(super) struct Process {
     pid: Pid,
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     started: u64,
-    name: String,
+    /// Another one after each exec(2): where its stack begins.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    image: u64,
+    /// Processor time, in clock ticks.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(super) ticks: u64,
+    pub(super) name: String,
+}
+
+impl Process {
+    pub(super) fn number(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+}
+
+/// Who was told to end, so that nobody is told twice — but for who became another program since: between fork(2) and
+/// exec(2) a shell's child still has the shell's answer to a signal, and forgets it with the exec.
+#[derive(Debug, Default)]
+pub(super) struct Told(HashMap<(i32, u64), u64>);
+
+impl Told {
+    /// SIGTERM for everything below this process that has not had it. `newcomers`: also for what was started since the
+    /// first time, which may be what tidies up (`trap 'rm lock' TERM`).
+    pub(super) fn end(&mut self, shell: Pid, newcomers: bool) {
+        let first = self.0.is_empty();
+        let mut all = descendants(shell);
+        all.retain(|p| match self.0.get(&(p.number(), p.started)) {
+            Some(image) => *image != p.image,
+            None => first || newcomers,
+        });
+        signal(&all, Signal::TERM);
+        // A stopped process gets to see it only when it is continued.
+        signal(&all, Signal::CONT);
+        self.0.extend(all.iter().map(|p| ((p.number(), p.started), p.image)));
+    }
 }
 
 /// Everything below this process that has not ended, nearest first.
@@ -22,7 +57,8 @@ pub(super) fn descendants(_shell: Pid) -> Vec<Process> {
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(number) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else { continue };
         let Some((stat, pid)) = read_stat(number).zip(Pid::from_raw(number)) else { continue };
-        let process = Process { pid, started: stat.started, name: stat.name };
+        let process =
+            Process { pid, started: stat.started, image: stat.image, ticks: stat.ticks, name: stat.name };
         rows.push(Row { parent: stat.parent, process, ended: stat.ended });
     }
     let mut found: Vec<Process> = Vec::new();
@@ -43,7 +79,10 @@ pub(super) fn descendants(_shell: Pid) -> Vec<Process> {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn descendants(shell: Pid) -> Vec<Process> {
     let alive = rustix::process::test_kill_process_group(shell).is_ok();
-    alive.then(|| Process { pid: shell, started: 0, name: "process group".into() }).into_iter().collect()
+    alive
+        .then(|| Process { pid: shell, started: 0, image: 0, ticks: 0, name: "process group".into() })
+        .into_iter()
+        .collect()
 }
 
 #[cfg(target_os = "linux")]
@@ -51,6 +90,8 @@ struct Stat {
     name: String,
     parent: i32,
     started: u64,
+    image: u64,
+    ticks: u64,
     ended: bool,
 }
 
@@ -63,7 +104,16 @@ fn read_stat(pid: i32) -> Option<Stat> {
     let name = head.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = tail.split_whitespace().collect();
     let ended = matches!(*fields.first()?, "Z" | "X" | "x");
-    Some(Stat { name, parent: fields.get(1)?.parse().ok()?, started: fields.get(19)?.parse().ok()?, ended })
+    // Counted from the third.
+    let number = |at: usize| fields.get(at).and_then(|f| f.parse::<u64>().ok());
+    Some(Stat {
+        name,
+        parent: fields.get(1)?.parse().ok()?,
+        started: number(19)?,
+        image: number(25).unwrap_or(0),
+        ticks: number(11).unwrap_or(0) + number(12).unwrap_or(0),
+        ended,
+    })
 }
 
 /// Sends a signal to each, if it is still the same process: its number is looked up again while a pidfd holds it.

@@ -20,8 +20,11 @@ use std::{
 mod bubblewrap;
 #[cfg(target_os = "linux")]
 mod confine;
+mod denial;
 #[cfg(target_os = "macos")]
 mod seatbelt;
+
+pub(super) use denial::denial;
 
 /// How much a command may write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -210,34 +213,6 @@ fn wait_at_most(child: &mut std::process::Child, limit: std::time::Duration) -> 
             }
         }
     }
-}
-
-/// What a command's output says when the system refused it something.
-const DENIALS: &[&str] = &[
-    "operation not permitted",
-    "permission denied",
-    "read-only file system",
-    "network is unreachable",
-    "temporary failure in name resolution",
-    "could not resolve host",
-    "landlock",
-    "seccomp",
-    "bwrap:",
-];
-
-/// Whether a confined command seems to have failed because it was confined; the line that says so.
-pub(super) fn denial(exit: &crate::log::Exit, output: &str) -> Option<String> {
-    // 2: wrong usage; 126 and 127: the program is not there.
-    let failed = match (exit.code, exit.signal.as_deref()) {
-        (Some(0 | 2 | 126 | 127), _) => false,
-        (Some(_), _) => true,
-        (None, signal) => return (signal == Some("SIGSYS")).then(|| "a system call was refused".into()),
-    };
-    let line = output.lines().rev().take(200).find(|line| {
-        let line = line.to_lowercase();
-        DENIALS.iter().any(|d| line.contains(d))
-    })?;
-    failed.then(|| line.trim().chars().take(200).collect())
 }
 
 /// Folders that tools keep between runs: to build without them would mean to download everything again.

@@ -1,24 +1,4 @@
 use super::*;
-use crate::log::Exit;
-
-#[test]
-fn denials_by_table() {
-    let failed = |code| Exit { code: Some(code), signal: None };
-    let killed = |name: &str| Exit { code: None, signal: Some(name.into()) };
-    let table: &[(Exit, &str, bool)] = &[
-        (failed(1), "touch: cannot touch '/x': Permission denied\n", true),
-        (failed(101), "error: Read-only file system (os error 30)\nmore\n", true),
-        (failed(6), "curl: (6) Could not resolve host: example.com\n", true),
-        (failed(1), "test result: FAILED. 1 passed; 1 failed\n", false),
-        (failed(0), "grep: x: Permission denied\n", false),
-        (failed(127), "bash: x: Permission denied\n", false),
-        (killed("SIGSYS"), "", true),
-        (killed("SIGTERM"), "permission denied", false),
-    ];
-    for (exit, output, expected) in table {
-        assert_eq!(denial(exit, output).is_some(), *expected, "{exit:?} {output:?}");
-    }
-}
 
 /// Later mounts lie over earlier ones: what is protected comes after what it lies in.
 #[test]

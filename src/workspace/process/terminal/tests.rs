@@ -297,7 +297,7 @@ async fn it_is_started_so_that_every_editor_means_the_same() {
         let card = Arc::new(Card(scene.fake.log.clone()));
         scene.ws.run(&command, card, CancellationToken::new()).await.unwrap();
         let (start, script) = lock(&scene.fake.started).take().unwrap();
-        assert_eq!(script, format!("{text}\n"));
+        assert!(script.ends_with(&format!(" EXIT\n{text}\n")), "{script}");
         assert!(start.arguments.len() == 1 && plain(Path::new(&start.arguments[0])), "{start:?}");
         assert_eq!(start.cwd, scene.ws.resolve(".").unwrap().as_path());
         let named = |name: &str| start.env.iter().any(|(n, _)| n == name);
@@ -310,6 +310,65 @@ async fn it_is_started_so_that_every_editor_means_the_same() {
     {
         assert_eq!(plain(Path::new(path)), is_plain, "{path}");
     }
+}
+
+/// An editor that really runs what it is given, with a variable of its own.
+struct Runner;
+#[async_trait]
+impl Terminals for Runner {
+    async fn create(&self, start: Start) -> Result<Box<dyn Terminal>, TerminalError> {
+        let out = std::process::Command::new(&start.program)
+            .args(&start.arguments)
+            .current_dir(&start.cwd)
+            .env("OF_THE_EDITOR", "1")
+            .env("TOKEN", "abc")
+            .envs(start.env)
+            .output()
+            .unwrap();
+        let screen = Screen { output: String::from_utf8(out.stdout).unwrap(), exit: None, truncated: false };
+        Ok(Box::new(Held {
+            editor: GOOD,
+            screen,
+            exit: Exit { code: out.status.code(), signal: None },
+            log: Arc::default(),
+            released: false,
+        }))
+    }
+}
+
+#[tokio::test]
+async fn folder_and_exports_are_carried_on() {
+    let Scene { dir, ws, .. } = Scene::new(GOOD, screen(), code(0));
+    let ws = ws.in_editor(Some(Arc::new(Runner)));
+    std::fs::create_dir(dir.path().join("ws/sub")).unwrap();
+    struct Quiet;
+    impl OutputSink for Quiet {
+        fn output(&self, _: &[u8]) {}
+    }
+    let run = async |text: &str, verdict| {
+        let command = Command {
+            text: text.into(),
+            cwd: ws.resolve(ws.cwd().to_str().unwrap()).unwrap(),
+            timeout: Duration::from_secs(60),
+            verdict,
+            why: String::new(),
+            assessment: None,
+            background: false,
+            unconfined: false,
+        };
+        ws.run(&command, Arc::new(Quiet), CancellationToken::new()).await.unwrap()
+    };
+    let ran = run("export A=1 B='x y'; unset TOKEN; cd sub; exit 3", Verdict::Ask).await;
+    assert_eq!((ran.exit, ran.cwd.map(|c| c.ends_with("sub"))), (code(3), Some(true)));
+    let show = "echo $A-$B-${TOKEN-none}-$OF_THE_EDITOR; basename \"$PWD\"";
+    assert_eq!(run(show, Verdict::Ask).await.output, "1-x y-none-1\nsub\n");
+    // One that runs unasked gets what it names.
+    assert!(run(show, Verdict::ReadOnly).await.output.starts_with("1-x y-"));
+    let ran = run("cd /", Verdict::Ask).await;
+    assert!(ran.notes.iter().any(|n| n.contains("outside the workspace")), "{:?}", ran.notes);
+    assert_eq!(run("pwd | sed 's/.*\\///'", Verdict::Ask).await.output, "ws\n");
+    let left = std::fs::read_dir(dir.path().join("own")).unwrap().count();
+    assert_eq!(left, 0);
 }
 
 #[tokio::test]

@@ -256,6 +256,9 @@ pub struct Touched {
     /// Unix permissions before, where there was a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<u32>,
+    /// The folders that were made for it, canonical, the innermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made: Vec<PathBuf>,
 }
 
 /// What was in a file.

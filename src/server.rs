@@ -2,8 +2,12 @@
 use crate::{acp, config::DataDirs, setup};
 use anyhow::Context;
 use hermes_protocol::{Stdio, Trace, Transport};
-use std::path::Path;
+use std::{path::Path, time::Duration};
 use tokio_util::sync::CancellationToken;
+
+/// How long the end waits for what is queued to the store, and for the store to be put into one file.
+const FLUSH: Duration = Duration::from_millis(500);
+const TIDY: Duration = Duration::from_millis(30);
 
 /// Serves until the editor closes its end, or SIGTERM or SIGINT comes. Both are a good end.
 ///
@@ -35,7 +39,9 @@ pub fn run(stdio: Stdio, trace: Option<&Path>) -> anyhow::Result<()> {
         let store = parts.hermes.store.clone();
         acp::serve(acp::App::new(parts.hermes, parts.auth), transport, shutdown).await?;
         // What was queued without waiting (titles, settings) is on disk before the process ends.
-        _ = tokio::time::timeout(std::time::Duration::from_millis(500), store.flush()).await;
+        _ = tokio::time::timeout(FLUSH, store.flush()).await;
+        // Then it is put into one file, if that is quick: what is cut off here is done by the next process.
+        _ = tokio::time::timeout(TIDY, store.close()).await;
         anyhow::Ok(())
     });
     // Nothing that still runs may hold the process.

@@ -134,7 +134,7 @@ fn what_cannot_be_done_is_told_with_its_exit_code() {
     let cases: &[(&[&str], i32, &str)] = &[
         (&["exec", "go", "-C", "/no/such/folder"], 2, "is not a folder"),
         (&["exec", " "], 2, "the prompt is empty"),
-        (&["exec", "go", "--mode", "frob"], 1, "there is: ask, accept-edits, plan, full"),
+        (&["exec", "go", "--mode", "frob"], 2, "there is: ask, accept-edits, plan, full"),
         (&["exec", "go"], 1, "doctor"),
         (&["frob"], 2, "unrecognized subcommand"),
     ];

@@ -7,6 +7,7 @@ mod editors;
 mod lifecycle;
 mod login;
 mod process;
+mod reopen;
 mod secrets;
 mod support;
 mod terminals;

@@ -7,6 +7,9 @@ use hermes_protocol::{acp, invalid_params};
 /// # Errors
 /// -32602 that names the block.
 pub fn prompt(blocks: Vec<acp::ContentBlock>, images: bool) -> Result<Vec<Part>, acp::Error> {
+    if blocks.is_empty() {
+        return Err(invalid_params("prompt", "must have at least one block"));
+    }
     blocks.into_iter().enumerate().map(|(i, block)| part(i, block, images)).collect()
 }
 

@@ -12,7 +12,7 @@ use crate::{
     },
     id::{MessageId, SessionId},
     log::Severity,
-    store::{LockError, StoreError},
+    store::{LockError, Origin, StoreError},
     workspace::EditorSide,
 };
 use hermes_protocol::{Call, acp, invalid_params};
@@ -20,6 +20,9 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+/// The name that our own terminal client gives itself.
+const TERMINAL: &str = "hermes-editor-cli";
 
 pub fn new(
     app: &App,
@@ -230,7 +233,9 @@ pub fn opening(folders: Folders, instructions: Vec<Instruction>, call: &Call) ->
             .map(|t| Arc::new(t) as Arc<dyn crate::workspace::terminals::Terminals>),
         buffers: Arc::new(editor::AcpBuffers::new(peer, id.clone())),
     });
-    Opening { folders, instructions, editor }
+    // Runs of our own client are many and short: they do not fill the list of an editor.
+    let origin = if call.peer.caps().client.name == TERMINAL { Origin::Exec } else { Origin::Editor };
+    Opening { folders, instructions, editor, origin }
 }
 
 /// The names of MCP servers; nothing else of them is kept, since their env and headers hold secrets.

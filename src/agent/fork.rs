@@ -72,6 +72,7 @@ impl Hermes {
         let id = SessionId::new();
         let mut head = SessionHead::new(id.clone(), opening.folders.cwd.clone());
         head.roots = opening.folders.additional.clone();
+        head.origin = opening.origin;
         head.settings = source.head.settings.clone();
         head.title = source.head.title.map(|t| if t.ends_with(FORKED) { t } else { t + FORKED });
         head.parent = Some(Parent { session: from.clone(), seq });

@@ -12,7 +12,7 @@ use crate::{
     id::{MessageId, SessionId},
     log::{Settings, Stored},
     permit::{Grant, Grants},
-    store::{BlobId, Filter, LockError, Page, SessionHead, Store, StoreError},
+    store::{BlobId, Filter, LockError, Origin, Page, SessionHead, Store, StoreError},
     tools::{Tools, erase},
     workspace::{EditorSide, Workspace},
 };
@@ -56,6 +56,8 @@ pub struct Opening {
     /// From the client: joins or replaces the identity part of the system prompt.
     pub instructions: Vec<Instruction>,
     pub editor: MakeEditorSide,
+    /// Who makes a session with it.
+    pub origin: Origin,
 }
 
 /// Why a session could not be opened.
@@ -108,6 +110,7 @@ impl Hermes {
         let id = SessionId::new();
         let mut head = SessionHead::new(id.clone(), opening.folders.cwd.clone());
         head.roots = opening.folders.additional.clone();
+        head.origin = opening.origin;
         head.settings = self.settings.clone();
         let session = Arc::new(self.session(head.clone(), opening, vec![], 0)?);
         self.store.create(head).detach();
@@ -230,7 +233,15 @@ pub(super) struct Kept {
 #[async_trait]
 impl Keep for Kept {
     async fn append(&self, session: &SessionId, entries: Vec<Stored>) -> Result<(), KeepError> {
-        self.store.append(session.clone(), entries).await.map_err(|e| KeepError(e.to_string()))
+        self.store.append(session.clone(), entries).await.map_err(|e| match e {
+            // It was there when it was opened.
+            StoreError::NotFound(_) => KeepError(format!(
+                "it is no longer in {}: the file or the session was removed or replaced while it was open. Start a new \
+                 session to go on; what stands here is not kept",
+                self.store.file().display()
+            )),
+            e => KeepError(e.to_string()),
+        })
     }
     fn draft(&self, session: &SessionId, id: &MessageId, text: &str, thinking: &str) {
         self.store.draft(session.clone(), id.clone(), text.to_owned(), thinking.to_owned()).detach();
@@ -252,5 +263,11 @@ impl Keep for Kept {
     }
     fn settings(&self, session: &SessionId, settings: &Settings) {
         self.store.set_settings(session.clone(), settings.clone()).detach();
+    }
+    async fn windows(&self) -> Result<Vec<(String, u64)>, KeepError> {
+        self.store.windows().await.map_err(|e| KeepError(e.to_string()))
+    }
+    fn window(&self, model: &str, tokens: u64) {
+        self.store.set_window(model.to_owned(), tokens).detach();
     }
 }

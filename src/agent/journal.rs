@@ -27,6 +27,10 @@ pub trait Keep: Send + Sync {
     fn title(&self, session: &SessionId, title: &str);
     /// What is chosen for the session now. Never waits.
     fn settings(&self, session: &SessionId, settings: &Settings);
+    /// How many tokens models turned out to take, as far as it was learned lately, in any session.
+    async fn windows(&self) -> Result<Vec<(String, u64)>, KeepError>;
+    /// Remembers such a number. Never waits.
+    fn window(&self, model: &str, tokens: u64);
 }
 
 /// The store would not take it: a full disk, a lost file. The turn ends; what was kept before stays.

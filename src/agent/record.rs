@@ -12,7 +12,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 use tokio_util::sync::CancellationToken;
@@ -98,6 +98,19 @@ fn sides(change: &Change) -> Vec<(&WsPath, Option<&Text>, Option<&Text>)> {
     }
 }
 
+/// What is asked of the disk before a change.
+#[derive(Default)]
+struct Before {
+    mode: Option<u32>,
+    made: Vec<PathBuf>,
+}
+
+impl Before {
+    fn of(path: &WsPath) -> Self {
+        Before { mode: mode(path), made: missing_above(path) }
+    }
+}
+
 fn mode(path: &WsPath) -> Option<u32> {
     #[cfg(unix)]
     use std::os::unix::fs::MetadataExt;
@@ -106,6 +119,12 @@ fn mode(path: &WsPath) -> Option<u32> {
     return Some(meta.mode());
     #[cfg(not(unix))]
     return (!meta.is_dir()).then_some(0);
+}
+
+/// The folders above a path that do not exist, the innermost first.
+fn missing_above(path: &WsPath) -> Vec<PathBuf> {
+    let above = path.real().ancestors().skip(1);
+    above.take_while(|folder| folder.symlink_metadata().is_err()).map(Path::to_path_buf).collect()
 }
 
 fn touched(changed: Changed) -> Touched {
@@ -119,6 +138,7 @@ fn touched(changed: Changed) -> Touched {
         before: state(changed.before),
         after: state(changed.after),
         mode: changed.mode,
+        made: changed.made,
     }
 }
 
@@ -168,16 +188,17 @@ impl Workspace for Recorded<'_> {
         let all: Vec<_> = changes.iter().flat_map(sides).collect();
         let olds = all.iter().filter_map(|(_, old, _)| old.and_then(|t| t.to_bytes().ok()));
         self.keep(olds.collect()).await;
-        let modes: Vec<Option<u32>> = all.iter().map(|(path, ..)| mode(path)).collect();
+        let before: Vec<Before> = all.iter().map(|(path, ..)| Before::of(path)).collect();
         let applied = self.inner().apply(changes).await;
         let Ok(written) = &applied else {
-            for ((path, old, _), mode) in all.into_iter().zip(modes) {
+            for ((path, old, _), Before { mode, made }) in all.into_iter().zip(before) {
                 let after = self.state(path).await;
-                self.note([Touched { path: path.as_path().to_owned(), before: state(old), after, mode }]);
+                let path = path.as_path().to_owned();
+                self.note([Touched { path, before: state(old), after, mode, made }]);
             }
             return applied;
         };
-        let mut modes = modes.into_iter();
+        let mut before = before.into_iter();
         for (change, written) in changes.iter().zip(written) {
             let change = written.rebased.as_ref().unwrap_or(change);
             if let Some(Change::Write { old: Some(old), .. }) = &written.rebased {
@@ -185,11 +206,13 @@ impl Workspace for Recorded<'_> {
             }
             for (path, old, new) in sides(change) {
                 let after = new.map(|new| written.drift.as_ref().unwrap_or(new));
+                let Before { mode, made } = before.next().unwrap_or_default();
                 self.note([Touched {
                     path: path.as_path().to_owned(),
                     before: state(old),
                     after: state(after),
-                    mode: modes.next().flatten(),
+                    mode,
+                    made,
                 }]);
             }
         }

@@ -84,7 +84,7 @@ pub struct Session {
     titled: std::sync::atomic::AtomicBool,
     /// What the user says to the turn that runs.
     pub steering: super::steer::Steering,
-    /// Whether the grants of the project were read.
+    /// Whether what is remembered beside the session was read.
     settled: std::sync::atomic::AtomicBool,
     /// What was read of the roots before commands.
     pub(super) census: Mutex<crate::workspace::census::Memory>,
@@ -190,14 +190,19 @@ impl Session {
         self.titled.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Puts the project's remembered permissions in force, once: they are read for the first turn, not before.
-    pub(super) async fn settle_grants(&self) {
+    /// Puts in force, once, what is remembered beside the session: the project's permissions, and how much the models
+    /// take. It is read for the first turn, not before.
+    pub(super) async fn settle(&self) {
         if self.settled.swap(true, std::sync::atomic::Ordering::Relaxed) {
             return;
         }
         match self.keep.grants(&self.id).await {
             Ok(grants) => grants.into_iter().for_each(|grant| self.grant(grant)),
             Err(e) => tracing::warn!("the permissions of the project could not be read: {e}"),
+        }
+        match self.keep.windows().await {
+            Ok(windows) => self.windows.restore(windows),
+            Err(e) => tracing::warn!("what was learned of the models could not be read: {e}"),
         }
     }
 

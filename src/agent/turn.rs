@@ -170,7 +170,7 @@ impl<'s> Turn<'s> {
     }
 
     async fn start(&mut self, prompt: Prompt) -> Result<(), TurnError> {
-        self.session.settle_grants().await;
+        self.session.settle().await;
         let sent = |s: &Stored| matches!(s.entry, Entry::User { state: PromptState::Sent, .. });
         let first = !self.session.is_titled() && !self.journal.entries().iter().any(sent);
         let title = first.then(|| prompt::title(&prompt.parts)).flatten();

@@ -15,7 +15,10 @@ use crate::{
     permit::{Decision, Scope, decide},
     workspace::text::Text,
 };
-use std::collections::HashSet;
+use std::{
+    collections::{BTreeSet, HashSet},
+    path::{Path, PathBuf},
+};
 use tokio_util::sync::CancellationToken;
 
 /// How far back.
@@ -93,6 +96,8 @@ struct Restore {
     newer: Vec<String>,
     /// Files that cannot be put back, each with the reason.
     lost: Vec<String>,
+    /// Folders that were made for what is taken back; they go if they are empty then.
+    made: BTreeSet<PathBuf>,
 }
 
 /// Takes back what was done since a prompt, and the conversation from there on.
@@ -158,14 +163,14 @@ impl Undo<'_> {
     /// What it takes to have the files as they were before an entry.
     async fn plan(&self, from: u64) -> Restore {
         let mut restore = Restore::default();
-        for file in self.files(from, &mut restore.lost) {
+        for file in self.files(from, &mut restore) {
             self.plan_file(file, &mut restore).await;
         }
         restore
     }
 
     /// Every file that calls since then touched: what was there first, and what should be there now.
-    fn files(&self, from: u64, lost: &mut Vec<String>) -> Vec<File> {
+    fn files(&self, from: u64, restore: &mut Restore) -> Vec<File> {
         let entries = self.journal.entries();
         let hidden = Hidden::of(entries);
         let taken_back = || entries.iter().filter(|s| s.seq >= from && !hidden.is(s.seq));
@@ -185,15 +190,30 @@ impl Undo<'_> {
                 }
                 _ => continue,
             };
-            for touched in touched {
+            for mut touched in touched {
+                restore.made.extend(std::mem::take(&mut touched.made));
                 match self.session.workspace.resolve(&touched.path.to_string_lossy()) {
                     Ok(path) if in_git(&path) => {}
+                    // It was inside when it was written: what lies there is another file, which nobody allowed.
+                    Ok(path) if !path.in_roots() && self.is_below_a_root(&touched.path) => {
+                        restore.lost.push(format!(
+                            "{}: a link now leads out of the workspace there, to {path}",
+                            touched.path.display()
+                        ))
+                    }
                     Ok(path) => merge(&mut files, path, touched),
-                    Err(e) => lost.push(e.to_string()),
+                    Err(e) => restore.lost.push(e.to_string()),
                 }
             }
         }
         files
+    }
+
+    /// By its name alone, as it was recorded.
+    fn is_below_a_root(&self, path: &Path) -> bool {
+        let folders = &self.session.folders;
+        let named = std::iter::once(&folders.cwd).chain(&folders.additional);
+        named.chain(self.session.workspace.roots()).any(|root| path.starts_with(root))
     }
 
     async fn plan_file(&self, file: File, restore: &mut Restore) {
@@ -245,7 +265,11 @@ impl Undo<'_> {
     async fn restore(&self, restore: &Restore, undone: &mut Undone) -> Result<(), String> {
         let effects = Effects { writes: restore.changes.clone(), ..Effects::default() };
         let (shown, locations) = preview::of(&effects);
-        let title = format!("Undo: restore {}", count(restore.changes.len(), "file", "files"));
+        let mut title = format!("Undo: restore {}", count(restore.changes.len(), "file", "files"));
+        match restore.changes.iter().filter(|c| !c.path().in_roots()).count() {
+            0 => {}
+            n => title.push_str(&format!(" ({n} outside the workspace)")),
+        }
         let mut card = Card { title, kind: ToolKind::Edit, locations, shown };
         let id = CallId::new();
         let opened = CallOpened {
@@ -316,6 +340,13 @@ impl Undo<'_> {
         if let Err(e) = self.session.workspace.apply(&restore.changes).await {
             return Err((Outcome::Failed, format!("Nothing was taken back: {e}")));
         }
+        // Those inside others come behind them in order. One that is not empty, or not ours any more, stays.
+        for folder in restore.made.iter().rev() {
+            let inside = self.session.workspace.resolve(&folder.to_string_lossy());
+            if inside.is_ok_and(|path| path.in_roots() && path.real() == folder && !in_git(&path)) {
+                _ = std::fs::remove_dir(folder);
+            }
+        }
         #[cfg(unix)]
         for (path, mode) in &restore.modes {
             use std::os::unix::fs::PermissionsExt;
@@ -382,9 +413,13 @@ fn planned(plan: &Planned) -> Option<Touched> {
         Some(bytes) => FileState::Content { bytes: bytes.clone(), text: None },
     };
     match plan {
-        Planned::File { path, old, new } => {
-            Some(Touched { path: path.clone(), before: state(old), after: state(new), mode: None })
-        }
+        Planned::File { path, old, new } => Some(Touched {
+            path: path.clone(),
+            before: state(old),
+            after: state(new),
+            mode: None,
+            made: vec![],
+        }),
         _ => None,
     }
 }

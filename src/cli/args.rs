@@ -68,8 +68,14 @@ pub struct ExecArgs {
     #[arg(short, long)]
     pub model: Option<String>,
     /// The mode: ask, accept-edits, plan or full
-    #[arg(long)]
+    #[arg(long, value_parser = mode)]
     pub mode: Option<String>,
+}
+
+fn mode(id: &str) -> Result<String, String> {
+    use crate::log::Mode;
+    let known = || format!("there is: {}", Mode::ALL.map(Mode::id).join(", "));
+    Mode::from_id(id).map(|mode| mode.id().to_owned()).ok_or_else(known)
 }
 
 #[derive(Debug, Args)]
@@ -125,9 +131,12 @@ pub enum SessionsCommand {
         id: String,
         #[arg(short, long, value_enum, default_value = "markdown")]
         format: ExportFormat,
-        /// A file [default: standard output]
+        /// A file, which must not exist yet [default: standard output]
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
+        /// Replace the file
+        #[arg(long, requires = "output")]
+        force: bool,
     },
     /// Remove a session for good
     Delete {
@@ -194,7 +203,7 @@ mod tests {
         assert!(
             matches!(exec, Some(Command::Exec(e)) if e.prompt == "-" && e.yes && e.json && e.cwd.is_some())
         );
-        for wrong in ["h exec", "h frob", "h exec a b", "h config grants revoke x"] {
+        for wrong in ["h exec", "h frob", "h exec a b", "h config grants revoke x", "h exec a --mode zz"] {
             assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
     }

@@ -63,8 +63,22 @@ pub(super) fn perform(launch: &Launch, task: &Task, show: &mut dyn Show, answers
         Err(ClientError::Interrupted) => Exit::Cancelled,
         // Whoever read our output has left: there is nobody to tell.
         Err(ClientError::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => Exit::Failed,
+        // On one screen it is not said twice; a script that reads the one stream alone needs it there.
+        Err(ClientError::Server { message, data, .. }) if on_screen() && show.has_told(&message) => {
+            if let Some(hint) =
+                data.as_ref().and_then(|d| d["hint"].as_str()).filter(|h| !message.contains(h))
+            {
+                say(&mut io::stderr(), &format!("  {hint}\n"));
+            }
+            Exit::Failed
+        }
         Err(e) => report(&e),
     }
+}
+
+/// Both of our streams are a terminal.
+fn on_screen() -> bool {
+    io::stdout().is_terminal() && io::stderr().is_terminal()
 }
 
 fn report(e: &ClientError) -> Exit {

@@ -10,7 +10,7 @@ use std::{
 /// Marks our files (`PRAGMA application_id`): "HmEd".
 pub(super) const APPLICATION: i64 = 0x486d_4564;
 /// Each brings the schema one version further. Released ones are never edited.
-const MIGRATIONS: &[&str] = &[include_str!("sql/0001_init.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("sql/0001_init.sql"), include_str!("sql/0002_windows.sql")];
 /// The newest schema this program knows.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
 /// How long a statement waits for a lock of another process.

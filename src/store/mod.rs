@@ -7,6 +7,7 @@
 mod blobs;
 mod entries;
 mod error;
+mod file;
 mod grants;
 mod lock;
 mod migrate;
@@ -16,6 +17,7 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod windows;
 
 pub use blobs::{BlobId, SNAPSHOT_LIMIT, SNAPSHOTS_LIMIT};
 pub use entries::{Draft, Gap, GapKind, Loaded};
@@ -69,6 +71,12 @@ impl Store {
     /// Answers when all that was queued before is done.
     pub fn flush(&self) -> Reply<()> {
         self.0.flush()
+    }
+
+    /// Does what is queued and closes the database: all of it is in one file then, unless another process has it open.
+    /// Calls that come later open it again.
+    pub fn close(&self) -> Reply<()> {
+        self.0.close()
     }
 
     /// Adds a session without entries.
@@ -186,6 +194,15 @@ impl Store {
     /// Takes back one grant, or (`None`) all of the folder; tells how many there were.
     pub fn revoke(&self, folder: PathBuf, grant: Option<Grant>) -> Reply<usize> {
         self.writing(move |cx| cx.revoke(&folder, grant.as_ref()))
+    }
+
+    /// How many tokens models (`provider/model`) turned out to take, as far as it was learned in the last week.
+    pub fn windows(&self) -> Reply<Vec<(String, u64)>> {
+        self.reading(move |cx| cx.windows(crate::clock::Millis::now()))
+    }
+
+    pub fn set_window(&self, model: String, tokens: u64) -> Reply<()> {
+        self.writing(move |cx| cx.set_window(&model, tokens, crate::clock::Millis::now()))
     }
 
     /// Entries that contain all the words, the best first, each with those around it.

@@ -1,5 +1,9 @@
 //! The two threads that own the connections: one writes, one reads. Neither is a runtime worker.
-use super::{StoreError, migrate, salvage};
+use super::{
+    StoreError,
+    file::{FileId, Mover},
+    migrate, salvage,
+};
 use rusqlite::Connection;
 use std::{
     fs::File,
@@ -12,6 +16,7 @@ use std::{
         mpsc::{Receiver, Sender, channel},
     },
     task::{Context, Poll},
+    time::Duration,
 };
 use tokio::sync::oneshot;
 
@@ -63,6 +68,8 @@ enum Op {
     Open(Sender<Result<(), StoreError>>),
     /// Answers when all that was queued before is done.
     Flush(oneshot::Sender<Result<(), StoreError>>),
+    /// As a flush, and closes the database once the reader has: the second is cut off when that thread ends.
+    Close(oneshot::Sender<Result<(), StoreError>>, Option<Receiver<()>>),
 }
 
 /// Where the files are.
@@ -75,7 +82,7 @@ pub(super) struct Files {
 
 impl Files {
     /// SQLite's write-ahead log.
-    fn log(&self) -> PathBuf {
+    pub(super) fn log(&self) -> PathBuf {
         let mut name = self.database.clone().into_os_string();
         name.push("-wal");
         name.into()
@@ -86,13 +93,19 @@ impl Files {
 pub(super) struct Threads {
     pub files: Arc<Files>,
     writer: Mutex<Option<Sender<Op>>>,
-    reader: Mutex<Option<Sender<Read>>>,
+    reader: Mutex<Option<Reading>>,
+}
+
+/// The reader's queue, and what is cut off when its thread has ended.
+struct Reading {
+    queue: Sender<Read>,
+    ended: Receiver<()>,
 }
 
 /// At most this many calls share a transaction.
 const BATCH: usize = 64;
-/// A write-ahead log of this size, in bytes, is moved into the database once the queue is empty.
-const CHECKPOINT: u64 = 4 << 20;
+/// How long the end of the process waits for a read that is under way.
+const LAST_READ: Duration = Duration::from_millis(20);
 /// Enough for SQLite and for JSON of 128 levels.
 const STACK: usize = 1 << 20;
 
@@ -142,15 +155,27 @@ impl Threads {
             true
         });
         let mut slot = self.reader.lock().unwrap_or_else(|p| p.into_inner());
-        let queue = slot.get_or_insert_with(|| {
-            let (queue, jobs) = channel();
+        let reading = slot.get_or_insert_with(|| {
+            let ((queue, jobs), (alive, ended)) = (channel(), channel());
             let (writer, files) = (self.writer(), self.files.clone());
             let reader = Reader { files, writer, conn: None, saved: None, raw: None };
-            start("store-read", move || reader.run(&jobs));
-            queue
+            start("store-read", move || {
+                reader.run(&jobs);
+                drop(alive);
+            });
+            Reading { queue, ended }
         });
         // A thread that did not start answers by dropping the job: `StoreError::Closed`.
-        let _ = queue.send(read);
+        let _ = reading.queue.send(read);
+        Reply(rx)
+    }
+
+    /// Ends the reader and closes the database, behind all that is queued. What comes later opens it again.
+    pub fn close(&self) -> Reply<()> {
+        let (tx, rx) = oneshot::channel();
+        // Its queue ends here: the thread does what is in it and goes.
+        let reading = self.reader.lock().unwrap_or_else(|p| p.into_inner()).take();
+        self.to_writer(Op::Close(tx, reading.map(|r| r.ended)));
         Reply(rx)
     }
 
@@ -169,14 +194,14 @@ impl Threads {
         slot.get_or_insert_with(|| {
             let (queue, ops) = channel();
             let files = self.files.clone();
-            start("store-write", move || Writer { files, conn: None }.run(&ops));
+            start("store-write", move || Writer { files, conn: None, mover: Mover::default() }.run(&ops));
             queue
         })
         .clone()
     }
 }
 
-fn start(name: &str, run: impl FnOnce() + Send + 'static) {
+pub(super) fn start(name: &str, run: impl FnOnce() + Send + 'static) {
     if let Err(error) = std::thread::Builder::new().name(name.into()).stack_size(STACK).spawn(run) {
         tracing::error!(%error, name, "a thread of the store did not start");
     }
@@ -184,7 +209,8 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) {
 
 struct Writer {
     files: Arc<Files>,
-    conn: Option<Connection>,
+    conn: Option<(Connection, FileId)>,
+    mover: Mover,
 }
 
 impl Writer {
@@ -201,23 +227,34 @@ impl Writer {
                         // The caller may be gone.
                         let _ = tell.send(Ok(()));
                     }
+                    Op::Close(tell, reader) => {
+                        self.commit(std::mem::take(&mut writes));
+                        // The log is moved by who closes last and may write: not by the reader.
+                        let _ = reader.map(|ended| ended.recv_timeout(LAST_READ));
+                        self.conn = None;
+                        let _ = tell.send(Ok(()));
+                    }
                 }
                 if writes.len() < BATCH {
                     next = ops.try_recv().ok();
                 }
             }
             self.commit(writes);
-            self.checkpoint();
+            if let Some((conn, _)) = &self.conn {
+                self.mover.look(&self.files, conn);
+            }
         }
     }
 
     /// The connection; an opening that failed is tried again at the next call, since its cause may be gone.
     fn open(&mut self) -> Result<&Connection, StoreError> {
+        self.conn.take_if(|(_, id)| id.has_gone(&self.files.database));
         match self.conn {
-            Some(ref conn) => Ok(conn),
+            Some((ref conn, _)) => Ok(conn),
             None => {
                 let conn = migrate::open_writer(&self.files.database, &self.files.locks)?;
-                Ok(self.conn.insert(conn))
+                let id = FileId::of(&self.files.database);
+                Ok(&self.conn.insert((conn, id)).0)
             }
         }
     }
@@ -240,8 +277,10 @@ impl Writer {
             }
         };
         let mut waiting: Vec<After> = Vec::with_capacity(writes.len());
+        // One alone is undone with its transaction.
+        let apart = writes.len() > 1;
         for write in writes {
-            run_one(conn, &file, write, &mut waiting);
+            run_one(conn, &file, write, apart, &mut waiting);
         }
         if waiting.is_empty() {
             if !conn.is_autocommit() {
@@ -257,19 +296,10 @@ impl Writer {
             after(committed.clone());
         }
     }
-
-    /// Moves a long write-ahead log into the database, after the answers: no append waits for it.
-    fn checkpoint(&self) {
-        let Some(conn) = &self.conn else { return };
-        if std::fs::metadata(self.files.log()).is_ok_and(|m| m.len() > CHECKPOINT) {
-            // Readers may hold it up; then the next one does it.
-            let _ = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        }
-    }
 }
 
-/// Runs one call inside the open transaction, under a savepoint of its own.
-fn run_one(conn: &Connection, file: &Path, write: Write, waiting: &mut Vec<After>) {
+/// Runs one call inside the open transaction; `apart`: under a savepoint of its own.
+fn run_one(conn: &Connection, file: &Path, write: Write, apart: bool, waiting: &mut Vec<After>) {
     if conn.is_autocommit() {
         // An earlier call of the batch lost the transaction (full disk); those before it were told.
         if let Err(error) = exec(conn, file, "BEGIN IMMEDIATE") {
@@ -277,7 +307,7 @@ fn run_one(conn: &Connection, file: &Path, write: Write, waiting: &mut Vec<After
             return;
         }
     }
-    if let Err(error) = exec(conn, file, "SAVEPOINT one") {
+    if apart && let Err(error) = exec(conn, file, "SAVEPOINT one") {
         write(Err(error.clone())).1(Err(error));
         return;
     }
@@ -292,6 +322,8 @@ fn run_one(conn: &Connection, file: &Path, write: Write, waiting: &mut Vec<After
         for after in waiting.drain(..) {
             after(Err(lost.clone()));
         }
+    } else if !apart {
+        // Committed or undone with the transaction.
     } else if failed {
         let _ = exec(conn, file, "ROLLBACK TO one; RELEASE one");
     } else if let Err(error) = exec(conn, file, "RELEASE one") {
@@ -321,7 +353,7 @@ fn exec(conn: &Connection, file: &Path, sql: &str) -> Result<(), StoreError> {
 struct Reader {
     files: Arc<Files>,
     writer: Sender<Op>,
-    conn: Option<Connection>,
+    conn: Option<(Connection, FileId)>,
     /// What could be saved of a damaged file, and of which state of it.
     saved: Option<(Stamp, Connection)>,
     /// The damaged file, never closed: that would end SQLite's locks on it.
@@ -361,11 +393,13 @@ impl Reader {
     }
 
     fn open(&mut self) -> Result<&Connection, StoreError> {
+        self.conn.take_if(|(_, id)| id.has_gone(&self.files.database));
         match self.conn {
-            Some(ref conn) => Ok(conn),
+            Some((ref conn, _)) => Ok(conn),
             None => {
                 let conn = open_for_reading(&self.writer, &self.files)?;
-                Ok(self.conn.insert(conn))
+                let id = FileId::of(&self.files.database);
+                Ok(&self.conn.insert((conn, id)).0)
             }
         }
     }

@@ -38,6 +38,19 @@ pub(crate) struct Fake {
     /// What a command does to the folder.
     pub(crate) on_run: Mutex<Option<fn(&Path)>>,
     pub(crate) secrets: Mutex<crate::secret::Redactor>,
+    /// The process dies in the next write.
+    pub(crate) death: Mutex<Option<Death>>,
+    /// It did.
+    pub(crate) died: tokio::sync::Notify,
+}
+
+/// When a process dies that writes files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Death {
+    Before,
+    /// With half of the bytes on disk.
+    Half,
+    After,
 }
 
 impl Fake {
@@ -56,6 +69,8 @@ impl Fake {
             cwd: Mutex::default(),
             on_run: Mutex::default(),
             secrets: Mutex::default(),
+            death: Mutex::default(),
+            died: tokio::sync::Notify::new(),
         }
     }
     pub(crate) fn root(&self) -> &Path {
@@ -115,6 +130,10 @@ impl Fake {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(WsError::Io { path: named, why: e.to_string() }),
         }
+    }
+    async fn die(&self) -> ! {
+        self.died.notify_one();
+        std::future::pending().await
     }
     fn put(&self, path: &WsPath, old: Option<&Text>, new: Option<&Text>) -> Result<Written, WsError> {
         if self.text(path)?.as_ref() != old {
@@ -210,6 +229,16 @@ impl Reader for Fake {
 #[async_trait]
 impl Workspace for Fake {
     async fn apply(&self, changes: &[Change]) -> Result<Vec<Written>, ApplyError> {
+        let death = self.death.lock().unwrap().take();
+        match (death, changes) {
+            (Some(Death::Before), _) => self.die().await,
+            (Some(Death::Half), [Change::Write { path, new, .. }, ..]) => {
+                let bytes = new.to_bytes().unwrap();
+                std::fs::write(path.as_path(), &bytes[..bytes.len() / 2]).unwrap();
+                self.die().await
+            }
+            _ => {}
+        }
         let mut done = Vec::new();
         for (n, change) in changes.iter().enumerate() {
             let result = match change {
@@ -221,6 +250,9 @@ impl Workspace for Fake {
             };
             let landed = || changes[..n].iter().map(|c| c.path().to_string()).collect();
             done.push(result.map_err(|error| ApplyError { error, landed: landed() })?);
+        }
+        if death == Some(Death::After) {
+            self.die().await
         }
         Ok(done)
     }

@@ -6,7 +6,7 @@ use super::{guard, text::Text};
 use ignore::WalkBuilder;
 use sha2::{Digest as _, Sha256};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs::Metadata,
     path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime},
@@ -79,6 +79,7 @@ pub struct Memory {
 #[derive(Debug, Default)]
 pub struct Census {
     files: HashMap<PathBuf, (Stamp, Option<Content>)>,
+    folders: HashSet<PathBuf>,
     /// Every file was seen.
     complete: bool,
     /// Contents that were read now, to be kept.
@@ -94,6 +95,8 @@ pub struct Changed {
     pub after: Option<Option<Content>>,
     /// Permissions before.
     pub mode: Option<u32>,
+    /// Folders that were not there before, the innermost first.
+    pub made: Vec<PathBuf>,
 }
 
 impl Census {
@@ -113,12 +116,14 @@ impl Census {
                 .filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git")
                 .build();
             for entry in walk.filter_map(Result::ok) {
-                if census.files.len() >= FILES || Instant::now() > end {
+                if census.files.len() + census.folders.len() >= FILES || Instant::now() > end {
                     census.complete = false;
                     return census;
                 }
-                if entry.file_type().is_some_and(|t| t.is_file()) {
-                    census.look(entry.path(), memory, &mut room);
+                match entry.file_type() {
+                    Some(kind) if kind.is_file() => census.look(entry.path(), memory, &mut room),
+                    Some(kind) if kind.is_dir() => _ = census.folders.insert(entry.into_path()),
+                    _ => {}
                 }
             }
         }
@@ -161,12 +166,17 @@ impl Census {
                     before: Some(content.clone()),
                     after: Some(after.clone()),
                     mode,
+                    made: vec![],
                 }),
                 // A walk that broke off did not come to it; whether it is there is asked for itself.
                 None if path.symlink_metadata().is_ok() => {}
-                None => {
-                    out.push(Changed { path: path.clone(), before: Some(content.clone()), after: None, mode })
-                }
+                None => out.push(Changed {
+                    path: path.clone(),
+                    before: Some(content.clone()),
+                    after: None,
+                    mode,
+                    made: vec![],
+                }),
             }
         }
         // What a walk that broke off had not seen may have been there before.
@@ -177,10 +187,18 @@ impl Census {
                 before: None,
                 after: Some(content.clone()),
                 mode: None,
+                made: self.missing_above(path),
             }));
         }
         out.sort_by(|a, b| a.path.cmp(&b.path));
         out
+    }
+
+    /// The folders above a path that were not there; none where it lies outside of what was walked.
+    fn missing_above(&self, path: &Path) -> Vec<PathBuf> {
+        let above: Vec<&Path> = path.ancestors().skip(1).collect();
+        let known = above.iter().position(|folder| self.folders.contains(*folder)).unwrap_or(0);
+        above[..known].iter().map(|folder| folder.to_path_buf()).collect()
     }
 }
 
@@ -223,14 +241,17 @@ mod tests {
         fs::write(at("big"), vec![b'y'; SMALL as usize + 2]).unwrap();
         fs::remove_file(at("gone")).unwrap();
         fs::write(at("same"), "s").unwrap();
+        fs::create_dir_all(at("deep/er")).unwrap();
+        fs::write(at("deep/er/z"), "z").unwrap();
         let after = Census::take(&roots, &[], &mut memory);
         let changes = before.changes(&after);
-        assert_eq!(names(&changes), [".env", "a", "big", "gone", "new"]);
+        assert_eq!(names(&changes), [".env", "a", "big", "z", "gone", "new"]);
+        assert_eq!((&changes[3].made, &changes[5].made), (&vec![at("deep/er"), at("deep")], &vec![]));
         let known = |text: &str| Some(Some(Content::of(text.as_bytes())));
         assert_eq!((&changes[0].before, &changes[0].after), (&Some(None), &Some(None)));
         assert_eq!((&changes[1].before, &changes[1].after), (&known("one"), &known("two")));
-        assert_eq!((&changes[3].before, &changes[3].after), (&known("g"), &None));
-        assert_eq!((&changes[4].before, &changes[4].after), (&None, &known("n")));
+        assert_eq!((&changes[4].before, &changes[4].after), (&known("g"), &None));
+        assert_eq!((&changes[5].before, &changes[5].after), (&None, &known("n")));
         assert_eq!(Census::take(&roots, &[], &mut memory).fresh.len(), 0, "nothing is read twice");
     }
 

@@ -1,5 +1,5 @@
 //! A scripted ACP client over the real binary's pipes: own code, so that it shares no mistake with the server.
-use super::{PATIENCE, env::World, schema};
+use super::{PATIENCE, env::World, render::plain, schema};
 use serde_json::{Map, Value, json};
 use std::{
     collections::{HashMap, HashSet},
@@ -26,7 +26,7 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// From words: `fs=rw`, `fs=r`, `notices`, `terminal`, `terminal_output`, `hunks`, `name=zed`.
+    /// From words: `fs=rw`, `fs=r`, `notices`, `compaction`, `terminal`, `terminal_output`, `hunks`, `name=zed`.
     pub fn of(words: &str) -> Profile {
         let mut profile = Profile { name: "scripted".into(), capabilities: json!({}) };
         let caps = &mut profile.capabilities;
@@ -35,6 +35,7 @@ impl Profile {
                 "fs=rw" => caps["fs"] = json!({"readTextFile": true, "writeTextFile": true}),
                 "fs=r" => caps["fs"] = json!({"readTextFile": true}),
                 "notices" => caps["session"]["notices"] = json!({}),
+                "compaction" => caps["session"]["compaction"] = json!({}),
                 "terminal" => caps["terminal"] = json!(true),
                 "terminal_output" => caps["_meta"]["terminal_output"] = json!(true),
                 "hunks" => caps["_meta"]["hermes-editor"]["hunkReview"] = json!(true),
@@ -46,6 +47,15 @@ impl Profile {
             }
         }
         profile
+    }
+
+    /// A client of `fixtures/clients.json`, with what it says at `initialize`.
+    pub fn known(name: &str) -> Profile {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/clients.json");
+        let all: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        let known = all.get(name).unwrap_or_else(|| panic!("no client {name}"));
+        let of = |field: &str| known.get(field).cloned().unwrap_or_default();
+        Profile { name: plain(&of("name")), capabilities: of("capabilities") }
     }
 
     pub fn initialize(&self, version: Value) -> Value {
@@ -109,6 +119,15 @@ impl Client {
     /// Starts the binary.
     pub fn start(world: &World, profile: Profile) -> Client {
         Client::with(world, profile, &[])
+    }
+
+    /// One request to a process of its own.
+    pub async fn start_and(world: &World, method: &str, params: Value) -> Result<Value, Value> {
+        let mut client = Client::start(world, Profile::default());
+        client.must("initialize", client.profile.initialize(json!(1))).await;
+        let (_, answer) = client.call(method, params).await;
+        client.close().await;
+        answer
     }
 
     /// Starts the binary with arguments.

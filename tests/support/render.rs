@@ -75,6 +75,10 @@ impl Names {
         static TIME: LazyLock<Regex> =
             LazyLock::new(|| Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z").unwrap());
         static TOOK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b\d+(\.\d+)? m?s\b").unwrap());
+        // They follow from the lengths of our own prompts.
+        static SIZES: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new(r"about [\d,]+ tokens became [\d,]+;").unwrap());
+        static WORDS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"in at most \d+ words").unwrap());
         let mut text = text.to_owned();
         for (from, to) in &self.places {
             text = text.replace(from, to);
@@ -85,7 +89,9 @@ impl Names {
             }
         }
         let text = TIME.replace_all(&text, "TIME");
-        TOOK.replace_all(&text, "N s").into_owned()
+        let text = TOOK.replace_all(&text, "N s");
+        let text = SIZES.replace_all(&text, "about N tokens became N;");
+        WORDS.replace_all(&text, "in at most N words").into_owned()
     }
 
     pub fn shown(&self, item: &Item) -> String {
@@ -204,6 +210,15 @@ impl Names {
             }
             "tool_call" => format!("tool  {}", self.card(fields)),
             "tool_call_update" => return Some(self.change(&of, fields)),
+            "compaction_update" => {
+                let id = fields["compactionId"].as_str().map_or("?".into(), |id| self.name('C', id));
+                let summary = fields
+                    .get("summary")
+                    .and_then(|s| s[0]["content"]["text"].as_str().or(s[0]["text"].as_str()));
+                let said = summary.or(fields.get("error").and_then(Value::as_str));
+                let said = said.map(|text| format!(" {}", quote(text))).unwrap_or_default();
+                format!("compaction {id} {}{said}", plain(&fields["status"]))
+            }
             "plan" => {
                 let items = fields["entries"].as_array().into_iter().flatten();
                 let items: Vec<String> = items

@@ -18,6 +18,11 @@ impl Seen {
                 self.chunk(kind, update);
             }
             "tool_call" | "tool_call_update" => self.card(update),
+            // What stands for older messages; the steps to it, and what only removes old results, are not kept.
+            "compaction_update" if update.get("summary").is_some() => {
+                let (id, summary) = (&update["compactionId"], &update["summary"]);
+                self.items.push(json!({"compaction": id, "summary": summary}));
+            }
             "plan" => self.items.push(json!({"plan": update["entries"]})),
             _ => {}
         }

@@ -8,6 +8,7 @@
 //! file a.txt "one\n"               a file in the session's folder
 //! buffer a.txt "two\n"             unsaved text of an open file; `buffer -a.txt` closes it
 //! link a.txt $BASE/b.txt           a symbolic link
+//! gone d                           removes a folder
 //! fs fails                         all fs requests fail from now on; `fs answers`, `fs knows-none`
 //! model text Hello                 the model's next answer: think, text, call NAME JSON, gate NAME, reset, length,
 //!      + call read {"path":"a"}    usage IN OUT, status CODE BODY, header NAME VALUE, raw LINE

@@ -190,6 +190,7 @@ impl Run {
                 let (path, target) = rest.split_once(' ').unwrap();
                 std::os::unix::fs::symlink(self.expand(target), self.world.cwd.join(path)).unwrap();
             }
+            "gone" => std::fs::remove_dir_all(self.world.cwd.join(rest)).unwrap(),
             "disk?" => {
                 let text = self.world.read(rest).map_or("(none)".into(), |t| quote(&t));
                 self.items.push(Item::Line(format!("disk   {rest} {text}")));

@@ -133,7 +133,7 @@ impl Window {
     }
 }
 
-/// What was learned of the models' windows from their refusals, while the session is open.
+/// What was learned of the models' windows from their refusals, in this session and lately in others.
 #[derive(Debug, Default)]
 pub struct Windows(Mutex<HashMap<String, u64>>);
 
@@ -147,12 +147,18 @@ impl Windows {
         Window { size: size.max(SMALLEST), known: info.context.is_some() || learned.is_some() }
     }
 
-    /// A request of about `used` tokens was too long, and these were the provider's words.
-    pub fn learn(&self, model: &str, used: u64, words: &str) {
+    /// What was learned before.
+    pub fn restore(&self, windows: Vec<(String, u64)>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(windows);
+    }
+
+    /// A request of about `used` tokens was too long, and these were the provider's words. What is known now.
+    pub fn learn(&self, model: &str, used: u64, words: &str) -> u64 {
         let size = said(words).unwrap_or(u64::MAX).min(used / 20 * 19).max(SMALLEST);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = all.entry(model.to_owned()).or_insert(u64::MAX);
         *known = size.min(*known);
+        *known
     }
 }
 

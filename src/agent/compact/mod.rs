@@ -120,7 +120,9 @@ impl Compaction<'_> {
             None if tally.at.is_some_and(|at| requests <= at + 1) => (Trigger::Room, Level::Hard),
             None => (Trigger::Room, Level::Prune),
             Some(error) => {
-                self.session.windows.learn(&self.provider.info().id, used, &error.message);
+                let model = self.provider.info().id;
+                let tokens = self.session.windows.learn(&model, used, &error.message);
+                self.session.keep.window(&model, tokens);
                 tally.overflows += 1;
                 let level = if tally.overflows > 1 { Level::Hard } else { Level::Prune };
                 (Trigger::TooLong, level)

@@ -179,6 +179,29 @@ async fn a_storm_of_overflows_ends_well() {
     }
 }
 
+/// A refusal teaches the window for later processes too: they do not run into it again.
+#[tokio::test(start_paused = true)]
+async fn what_a_refusal_taught_holds_in_the_next_process() {
+    let (first, editor) = (stage(Some(1_000_000), vec![]), FakeEditor::default());
+    filled(&first, &editor).await;
+    for reply in [too_long(), text("SUMMARY of half"), text("SUMMARY"), text("OK")] {
+        first.model.then(reply);
+    }
+    first.turn(&editor, "go on").await.unwrap();
+    let learned = first.keep.windows.lock().unwrap().clone();
+    let [(_, tokens)] = learned.as_slice() else { panic!("{learned:?}") };
+    assert!(*tokens < 100_000, "{tokens}");
+    let (next, editor) = (stage(Some(1_000_000), vec![]), FakeEditor::default());
+    *next.keep.windows.lock().unwrap() = learned;
+    for n in 0..8 {
+        for reply in [text("fine"), text("fine")] {
+            next.model.then(reply);
+        }
+        next.turn(&editor, &format!("prompt {n} {}", words(900))).await.unwrap();
+    }
+    assert!(next.model.requests().iter().any(is_summary), "it is compacted before anything is refused");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_reported_usage_decides_before_a_turn() {
     let (stage, editor) = (stage(Some(200_000), vec![]), FakeEditor::default());

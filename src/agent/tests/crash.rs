@@ -1,5 +1,6 @@
 //! Random turns over the real store, cancelled and killed anywhere: between any two writes, in mid-write, in mid-stream,
-//! also while the last crash is being cleaned up (I9, I10, I11, I14, I19). `HERMES_CRASH_CASES` sets how many.
+//! in the middle of a file, also while the last crash is being cleaned up (I9, I10, I11, I14, I19).
+//! `HERMES_CRASH_CASES` sets how many, `HERMES_CRASH_SECONDS` for how long.
 use super::{
     random::{Move, moves, steps, valid},
     *,
@@ -8,6 +9,7 @@ use crate::{
     agent::{context, hermes::Kept, recover, view},
     config::DataDirs,
     store::{SessionHead, Store},
+    tools::fake::Death,
 };
 use proptest::{prelude::*, test_runner::TestRunner};
 use std::sync::atomic::AtomicBool;
@@ -21,6 +23,8 @@ struct Round {
     dies_at: Option<usize>,
     /// The write was done before it died.
     written: bool,
+    /// It is killed in the first write of a file.
+    dies_in: Option<Death>,
     /// The person cancels at this update.
     cancels_at: Option<usize>,
     allow: bool,
@@ -32,20 +36,22 @@ fn rounds() -> impl Strategy<Value = Vec<Round>> {
         script,
         prop::option::of(0..9usize),
         any::<bool>(),
+        prop::option::weighted(0.3, prop::sample::select(vec![Death::Before, Death::Half, Death::After])),
         prop::option::weighted(0.3, 0..12usize),
         any::<bool>(),
     );
-    let round = one.prop_map(|(script, dies_at, written, cancels_at, allow)| Round {
+    let round = one.prop_map(|(script, dies_at, written, dies_in, cancels_at, allow)| Round {
         script,
         dies_at,
         written,
+        dies_in,
         cancels_at,
         allow,
     });
     prop::collection::vec(round, 1..5)
 }
 
-/// A log in the store whose process dies at a write: that one and all behind it never return.
+/// A log in the store whose process dies at a write, of whatever kind: that one and all behind it never return.
 struct Dying {
     kept: Kept,
     left: Mutex<Option<usize>>,
@@ -56,29 +62,55 @@ struct Dying {
     promised: Mutex<Vec<Stored>>,
 }
 
+/// What becomes of a write.
+enum Fate {
+    Lives,
+    /// It is the last thing that the process does.
+    Last,
+    /// It never happens.
+    Dead,
+}
+
+impl Dying {
+    fn fate(&self) -> Fate {
+        let mut left = self.left.lock().unwrap();
+        let now = *left == Some(0) && !self.is_dead.swap(true, Ordering::SeqCst);
+        *left = left.map(|n| n.saturating_sub(1));
+        match (now, self.is_dead.load(Ordering::SeqCst)) {
+            (true, _) => {
+                self.dead.notify_one();
+                if self.written { Fate::Last } else { Fate::Dead }
+            }
+            (false, true) => Fate::Dead,
+            (false, false) => Fate::Lives,
+        }
+    }
+    /// Does what a caller does not wait for.
+    fn unless_dead(&self, write: impl FnOnce(&Kept)) {
+        if !matches!(self.fate(), Fate::Dead) {
+            write(&self.kept);
+        }
+    }
+}
+
 #[async_trait]
 impl Keep for Dying {
     async fn append(&self, session: &SessionId, entries: Vec<Stored>) -> Result<(), KeepError> {
-        let dies = {
-            let mut left = self.left.lock().unwrap();
-            let dies = *left == Some(0);
-            *left = left.map(|n| n.saturating_sub(1));
-            dies || self.is_dead.load(Ordering::SeqCst)
-        };
-        if dies {
-            if self.written && !self.is_dead.load(Ordering::SeqCst) {
-                self.kept.append(session, entries.clone()).await?;
+        match self.fate() {
+            Fate::Lives => {}
+            Fate::Last => {
+                self.kept.append(session, entries).await?;
+                std::future::pending::<()>().await;
+                return Ok(());
             }
-            self.is_dead.store(true, Ordering::SeqCst);
-            self.dead.notify_one();
-            std::future::pending::<()>().await;
+            Fate::Dead => std::future::pending::<()>().await,
         }
         self.kept.append(session, entries.clone()).await?;
         self.promised.lock().unwrap().extend(entries);
         Ok(())
     }
     fn draft(&self, session: &SessionId, id: &MessageId, text: &str, thinking: &str) {
-        self.kept.draft(session, id, text, thinking);
+        self.unless_dead(|kept| kept.draft(session, id, text, thinking));
     }
     async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, KeepError> {
         self.kept.grants(session).await
@@ -87,16 +119,27 @@ impl Keep for Dying {
         self.kept.grant(session, grant).await
     }
     async fn snapshot(&self, session: &SessionId, contents: Vec<Vec<u8>>) -> Result<(), KeepError> {
-        self.kept.snapshot(session, contents).await
+        match self.fate() {
+            Fate::Lives => return self.kept.snapshot(session, contents).await,
+            Fate::Last => self.kept.snapshot(session, contents).await?,
+            Fate::Dead => {}
+        }
+        std::future::pending().await
     }
     async fn content(&self, sha256: &str) -> Option<Vec<u8>> {
         self.kept.content(sha256).await
     }
     fn title(&self, session: &SessionId, title: &str) {
-        self.kept.title(session, title);
+        self.unless_dead(|kept| kept.title(session, title));
     }
     fn settings(&self, session: &SessionId, settings: &Settings) {
-        self.kept.settings(session, settings);
+        self.unless_dead(|kept| kept.settings(session, settings));
+    }
+    async fn windows(&self) -> Result<Vec<(String, u64)>, KeepError> {
+        self.kept.windows().await
+    }
+    fn window(&self, model: &str, tokens: u64) {
+        self.kept.window(model, tokens);
     }
 }
 
@@ -168,6 +211,8 @@ struct Life {
     /// The messages of each request, over all processes.
     sent: Vec<Vec<crate::model::Message>>,
     before: Vec<Stored>,
+    /// What must be said of the file that was being written when the last process died.
+    writing: Option<Outcome>,
 }
 
 impl Life {
@@ -218,35 +263,68 @@ impl Life {
         let life = async {
             let mut journal = session.journal().await;
             let closing = recover::closing(journal.entries(), loaded.draft.as_ref(), &session);
+            if let Some(writing) = self.writing.take() {
+                let told = closing.iter().find_map(|e| match e {
+                    Entry::Result { outcome, .. } => Some(*outcome),
+                    _ => None,
+                });
+                assert_eq!(told, Some(writing), "I19: the disk is looked at");
+            }
             journal.append(closing).await.unwrap();
             whole(journal.entries(), false);
+            *self.fake.death.lock().unwrap() = round.dies_in;
             let parts = vec![Part::Text { text: "go".into() }];
             let turn = Turn::new(&session, &mut journal, &editor, cancel.clone());
             // A failed request is a way for a turn to end.
             let _ = turn.run(Prompt { id: MessageId::new(), parts, meaning: None }).await;
             whole(journal.entries(), false);
         };
+        let mut writing = None;
         tokio::select! {
             biased;
             () = keep.dead.notified() => {}
+            () = self.fake.died.notified() => writing = round.dies_in,
             () = life => {}
             () = tokio::time::sleep(std::time::Duration::from_secs(30)) => panic!("a turn hangs"),
         }
+        *self.fake.death.lock().unwrap() = None;
+        self.writing = writing.map(|death| match death {
+            Death::Before => Outcome::Failed,
+            Death::Half => Outcome::Unknown,
+            Death::After => Outcome::Ok,
+        });
         self.sent.extend(model.requests().into_iter().map(|r| r.messages.to_vec()));
         self.before = keep.promised.lock().unwrap().clone();
     }
 }
 
-fn cases() -> u32 {
-    std::env::var("HERMES_CRASH_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(40)
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|n| n.parse().ok())
 }
 
 #[test]
 fn i9_i10_i11_i14_i19_hold_wherever_the_process_dies() {
+    let seconds = variable("HERMES_CRASH_SECONDS").map(std::time::Duration::from_secs);
+    let cases = variable("HERMES_CRASH_CASES").and_then(|n| n.try_into().ok()).unwrap_or(40);
+    let (start, mut done) = (std::time::Instant::now(), 0);
+    loop {
+        random_lives(cases);
+        done += cases;
+        if seconds.is_none_or(|seconds| start.elapsed() > seconds) {
+            break;
+        }
+    }
+    if seconds.is_some() {
+        // Tests print; this says that a long run was one.
+        eprintln!("{done} random lives");
+    }
+}
+
+fn random_lives(cases: u32) {
     let home = tempfile::tempdir().unwrap();
     let dirs = DataDirs::under(home.path());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = ProptestConfig { cases: cases(), ..ProptestConfig::default() };
+    let config = ProptestConfig { cases, ..ProptestConfig::default() };
     let mut runner = TestRunner::new(config);
     let result = runner.run(&rounds(), |rounds| {
         runtime.block_on(async {
@@ -256,8 +334,15 @@ fn i9_i10_i11_i14_i19_hold_wherever_the_process_dies() {
             let store = Store::open(&dirs).unwrap();
             store.create(SessionHead::new(id.clone(), fake.root().to_owned())).await.unwrap();
             drop(store);
-            let mut life = Life { dirs: dirs.clone(), id, fake, sent: vec![], before: vec![] };
-            let last = Round { script: vec![], dies_at: None, written: false, cancels_at: None, allow: true };
+            let mut life = Life { dirs: dirs.clone(), id, fake, sent: vec![], before: vec![], writing: None };
+            let last = Round {
+                script: vec![],
+                dies_at: None,
+                written: false,
+                dies_in: None,
+                cancels_at: None,
+                allow: true,
+            };
             for round in rounds.iter().chain([&last]) {
                 life.round(round).await;
             }

@@ -11,7 +11,7 @@ use crate::{
     },
     config::DataDirs,
     model::{Delta, Finish, scripted::Step},
-    store::Store,
+    store::{Origin, Store},
     tools::Tools,
     workspace::{EditorSide, NoBuffers, Workspace},
 };
@@ -56,6 +56,7 @@ impl House {
             folders: Folders { cwd: self.fake.root().to_owned(), additional: vec![] },
             instructions: vec![],
             editor: Box::new(|_| EditorSide { buffers: Arc::new(NoBuffers), terminals: None }),
+            origin: Origin::Editor,
         }
     }
     pub async fn load(&self, hermes: &Hermes, id: &SessionId) -> (Arc<Session>, Vec<Update>) {

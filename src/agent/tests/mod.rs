@@ -51,6 +51,7 @@ pub(super) struct Memory {
     pub grants: Mutex<Vec<Grant>>,
     pub full: std::sync::atomic::AtomicBool,
     pub contents: Mutex<Vec<Vec<u8>>>,
+    pub windows: Mutex<Vec<(String, u64)>>,
 }
 #[async_trait]
 impl Keep for Memory {
@@ -79,6 +80,12 @@ impl Keep for Memory {
     }
     fn title(&self, _: &SessionId, _: &str) {}
     fn settings(&self, _: &SessionId, _: &Settings) {}
+    async fn windows(&self) -> Result<Vec<(String, u64)>, KeepError> {
+        Ok(self.windows.lock().unwrap().clone())
+    }
+    fn window(&self, model: &str, tokens: u64) {
+        self.windows.lock().unwrap().push((model.to_owned(), tokens));
+    }
 }
 
 type Policy = Box<dyn Fn(&Question) -> Answer + Send + Sync>;

@@ -25,7 +25,7 @@ pub(super) fn moves() -> impl Strategy<Value = Vec<Move>> {
         1 => Just(Move::Think),
         4 => prop::sample::select(vec![
             ("probe", "{}"), ("read", r#"{"path":"a.txt"}"#), ("read", "{"), ("nope", "{}"), ("probe", r#"{"boom":true}"#),
-            ("write", r#"{"path":"w.txt","content":"x"}"#), ("terminal", r#"{"command":"make"}"#), ("todo", r#"{"todos":[]}"#),
+            ("write", r#"{"path":"w.txt","content":"x"}"#), ("write", r#"{"path":"w.txt","content":"longer text"}"#), ("terminal", r#"{"command":"make"}"#), ("todo", r#"{"todos":[]}"#),
         ]).prop_map(|(n, a)| Move::Call(n, a)),
         // Not a refusal: behind one the prompt is taken back, which I14 excepts.
         1 => prop::sample::select(vec![Finish::Stop, Finish::ToolCalls, Finish::Length]).prop_map(Move::End),

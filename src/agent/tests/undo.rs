@@ -289,6 +289,33 @@ async fn what_a_command_changed_is_taken_back() {
     assert!(!kept.iter().any(|c| c.starts_with(b"K=")), "no secret was copied");
 }
 
+/// Folders that a turn made go with what it put there; those that hold something else, or were there, stay.
+#[tokio::test]
+async fn folders_that_were_made_are_removed_when_they_are_empty() {
+    let s = Scene::new(vec![
+        write("new/deep/a.txt", "1\n"),
+        write("kept/b.txt", "1\n"),
+        write("old/c.txt", "1\n"),
+        call("terminal", r#"{"command":"make"}"#),
+        say("x"),
+    ]);
+    s.stage.session.set(|s| s.mode = Mode::Full);
+    let root = s.stage.fake.root().to_owned();
+    std::fs::create_dir(root.join("old")).unwrap();
+    *s.stage.fake.on_run.lock().unwrap() = Some(|root| {
+        std::fs::create_dir_all(root.join("out/obj")).unwrap();
+        std::fs::write(root.join("out/obj/x.txt"), "x\n").unwrap();
+    });
+    s.prompt("go").await;
+    std::fs::write(root.join("kept/mine.txt"), "of the person\n").unwrap();
+    let said = s.back(1).await;
+    for (folder, stays) in [("new", false), ("out", false), ("kept", true), ("old", true)] {
+        assert_eq!(root.join(folder).exists(), stays, "{folder}: {said}");
+    }
+    assert_eq!(s.text("kept/mine.txt").unwrap(), "of the person\n");
+    assert!(!root.join("kept/b.txt").exists() && !root.join("old/c.txt").exists());
+}
+
 #[tokio::test]
 async fn a_command_that_only_reads_costs_no_walk() {
     let s = Scene::new(vec![call("terminal", r#"{"command":"ls"}"#), say("x")]);

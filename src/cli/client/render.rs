@@ -33,6 +33,8 @@ pub struct View<W> {
     calls: HashMap<ToolCallId, Call>,
     usage: Option<(u64, u64)>,
     failure: Option<io::Error>,
+    /// What notices said.
+    told: String,
 }
 
 /// What the last thing written belongs to.
@@ -71,6 +73,7 @@ impl<W: Write> View<W> {
             calls: HashMap::new(),
             usage: None,
             failure: None,
+            told: String::new(),
         }
     }
 
@@ -277,6 +280,7 @@ impl<W: Write> View<W> {
         self.go(At::Note);
         self.put(&format!("{mark} {}\n", visible(&notice.title)));
         if let Some(text) = &notice.description {
+            self.told.push_str(text);
             self.indented("  ", &format!("{}\n", visible(text)), |line| style.dim(line));
         }
     }
@@ -284,6 +288,9 @@ impl<W: Write> View<W> {
 
 impl<W: Write> Show for View<W> {
     fn session(&mut self, _id: &str) {}
+    fn has_told(&self, text: &str) -> bool {
+        self.told.contains(text)
+    }
 
     fn update(&mut self, _raw: &Value, update: Option<&SessionUpdate>) {
         match update {

@@ -19,6 +19,10 @@ pub trait Show {
     fn answered(&mut self, request: &RequestPermissionRequest, choice: Option<&PermissionOption>, by: &str);
     fn note(&mut self, text: &str);
     fn end(&mut self, result: &Result<String, ClientError>);
+    /// Whether a notice has told this to the person already.
+    fn has_told(&self, _text: &str) -> bool {
+        false
+    }
     /// The first failure to write, e.g. a closed pipe.
     fn failure(&mut self) -> Option<io::Error>;
 }

@@ -29,7 +29,8 @@ pub fn store(dirs: &DataDirs) -> Vec<Finding> {
         Ok((count, more)) => {
             let more = if more { "at least " } else { "" };
             let size = std::fs::metadata(&file).map(|m| m.len() / 1024).unwrap_or_default();
-            let text = format!("{more}{count} sessions in {} ({size} KiB)", file.display());
+            let sessions = if count == 1 { "session" } else { "sessions" };
+            let text = format!("{more}{count} {sessions} in {} ({size} KiB)", file.display());
             Finding::new(area, State::Good, text)
         }
         Err(e) => Finding::new(area, State::Action, e.to_string()),

@@ -37,7 +37,12 @@ pub fn sessions(args: &SessionsArgs) -> Exit {
     let done = DataDirs::from_env()
         .map_err(|e| Failure(e.to_string(), Exit::Failed))
         .and_then(|dirs| Ok(Store::open(&dirs)?))
-        .and_then(|store| block_on(run(&store, &args.command))?);
+        .and_then(|store| {
+            let done = block_on(run(&store, &args.command))?;
+            // Nothing was written that is not kept; this only leaves one file instead of two.
+            _ = store.close().wait();
+            done
+        });
     match done {
         Ok(text) => {
             say(&mut io::stdout(), &text);
@@ -55,7 +60,11 @@ async fn run(store: &Store, command: &SessionsCommand) -> Result<String, Failure
         SessionsCommand::List { cwd, all, json } => {
             let filter = Filter { cwd: cwd.clone(), all_origins: *all, limit: LIST, ..Filter::default() };
             let heads = store.heads(filter).await?.heads;
-            Ok(if *json { lines(heads.iter().map(head_json)) } else { heads.iter().map(row).collect() })
+            Ok(match (*json, heads.as_slice()) {
+                (true, heads) => lines(heads.iter().map(head_json)),
+                (false, []) => none(cwd.as_deref(), *all),
+                (false, heads) => heads.iter().map(row).collect(),
+            })
         }
         SessionsCommand::Show { id, audit } => {
             let loaded = store.load(find(store, id).await?).await?;
@@ -72,7 +81,7 @@ async fn run(store: &Store, command: &SessionsCommand) -> Result<String, Failure
             let hits = store.search(search).await?;
             Ok(if *json { lines(hits.iter().map(hit_json)) } else { found(&hits) })
         }
-        SessionsCommand::Export { id, format, output } => {
+        SessionsCommand::Export { id, format, output, force } => {
             let loaded = store.load(find(store, id).await?).await?;
             let text = match format {
                 ExportFormat::Markdown => markdown::markdown(&loaded),
@@ -80,7 +89,7 @@ async fn run(store: &Store, command: &SessionsCommand) -> Result<String, Failure
             };
             match output {
                 None => Ok(text),
-                Some(path) => write(path, &text),
+                Some(path) => write(path, &text, *force),
             }
         }
         SessionsCommand::Delete { id, yes } => delete(store, find(store, id).await?, *yes).await,
@@ -90,10 +99,17 @@ async fn run(store: &Store, command: &SessionsCommand) -> Result<String, Failure
 /// As many sessions are listed.
 const LIST: usize = 500;
 
+/// Letters of an id that say which one is meant: all begin with `s_`.
+const BEGINNING: usize = 4;
+
 /// A session by its id, the beginning of it, or `last`.
 async fn find(store: &Store, id: &str) -> Result<SessionId, Failure> {
     if store.head(id.into()).await?.is_some() {
         return Ok(id.into());
+    }
+    if id.len() < BEGINNING {
+        let text = format!("{id:?} is too short to tell sessions apart: give more of the id, or `last`");
+        return Err(Failure(text, Exit::Usage));
     }
     let (mut found, mut filter) =
         (Vec::new(), Filter { all_origins: true, empty: true, limit: LIST, ..Filter::default() });
@@ -103,7 +119,7 @@ async fn find(store: &Store, id: &str) -> Result<SessionId, Failure> {
             if id == "last" {
                 return Ok(head.id);
             }
-            if id.len() >= 4 && head.id.as_str().starts_with(id) {
+            if head.id.as_str().starts_with(id) {
                 found.push(head.id);
             }
         }
@@ -114,11 +130,21 @@ async fn find(store: &Store, id: &str) -> Result<SessionId, Failure> {
     }
     match found.as_slice() {
         [only] => Ok(only.clone()),
-        [] => Err(Failure(format!("there is no session {id}; `sessions list` shows them"), Exit::Usage)),
+        [] if id == "last" => Err(Failure("there is no session yet".into(), Exit::Usage)),
+        [] => {
+            Err(Failure(format!("there is no session {id}; `sessions list --all` shows them"), Exit::Usage))
+        }
         many => {
             Err(Failure(format!("{} sessions begin with {id}: give more of it", many.len()), Exit::Usage))
         }
     }
+}
+
+/// What stands for an empty list.
+fn none(cwd: Option<&Path>, all: bool) -> String {
+    let place = cwd.map(|cwd| format!(" in {}", cwd.display())).unwrap_or_default();
+    let hidden = if all { "" } else { "; `--all` also shows those of `exec` and `demo`" };
+    format!("There are no sessions{place}{hidden}.\n")
 }
 
 fn title(head: &SessionHead) -> &str {
@@ -173,7 +199,7 @@ fn found(hits: &[Hit]) -> String {
 }
 
 /// The first line is the session's head, each further one an entry as it is stored: its number, its time (RFC 3339) and
-/// its fields, of which `type` says which (`src/log.rs`).
+/// its fields, of which `type` says which (`FORMAT.md`).
 fn jsonl(loaded: &Loaded) -> Result<String, Failure> {
     let mut head = head_json(&loaded.head);
     head["format"] = json!("hermes-editor session 1");
@@ -199,15 +225,21 @@ fn entry_json(stored: &Stored) -> serde_json::Result<String> {
 }
 
 /// A file of our own making: readable for its owner alone, since a session may hold anything.
-fn write(path: &Path, text: &str) -> Result<String, Failure> {
+fn write(path: &Path, text: &str, force: bool) -> Result<String, Failure> {
     use std::io::Write;
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create(force).truncate(force).create_new(!force);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options
         .open(path)
-        .map_err(|e| Failure(format!("{} cannot be written: {e}", path.display()), Exit::Usage))?;
+        .map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => {
+                format!("{} exists; name another file, or add --force", path.display())
+            }
+            _ => format!("{} cannot be written: {e}", path.display()),
+        })
+        .map_err(|text| Failure(text, Exit::Usage))?;
     file.write_all(text.as_bytes())?;
     Ok(format!("{}\n", PathBuf::from(path).display()))
 }
@@ -315,7 +347,30 @@ mod tests {
         assert!(hits.contains("> user: Fix the port") && hits.contains("  assistant: I will."), "{hits}");
         assert!(out(&store, "show s_none").await.unwrap_err().contains("there is no session"));
         assert!(out(&store, "delete last --yes").await.unwrap().contains("Deleted"));
-        assert_eq!(out(&store, "list").await.unwrap(), "");
+        assert_eq!(
+            out(&store, "list").await.unwrap(),
+            "There are no sessions; `--all` also shows those of `exec` and `demo`.\n"
+        );
+        assert_eq!(out(&store, "list --all -C /w").await.unwrap(), "There are no sessions in /w.\n");
+        assert_eq!(out(&store, "list --json").await.unwrap(), "");
+        assert!(out(&store, "show s_").await.unwrap_err().contains("too short"));
+        assert!(out(&store, "show last").await.unwrap_err().contains("no session yet"));
+    }
+
+    #[test]
+    fn the_format_names_every_type_of_entry() {
+        let (format, log) = (include_str!("FORMAT.md"), include_str!("../../log.rs"));
+        let (_, entries) = log.split_once("pub enum Entry {").unwrap();
+        let (entries, _) = entries.split_once("\n}\n").unwrap();
+        let names: Vec<String> = entries
+            .lines()
+            .filter_map(|l| l.strip_prefix("    ")?.strip_suffix(" {"))
+            .filter(|name| name.starts_with(char::is_uppercase))
+            .map(str::to_lowercase)
+            .collect();
+        assert!(names.len() > 15, "{names:?}");
+        let missing: Vec<_> = names.iter().filter(|name| !format.contains(&format!("`{name}`"))).collect();
+        assert!(missing.is_empty(), "{missing:?}");
     }
 
     #[tokio::test]
@@ -324,6 +379,10 @@ mod tests {
         let file = home.path().join("out.jsonl");
         out(&store, &format!("export {id} -f jsonl -o {}", file.display())).await.unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
+        let again = out(&store, &format!("export {id} -o {}", file.display())).await.unwrap_err();
+        assert!(again.contains("--force"), "{again}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text, "nothing is written over");
+        out(&store, &format!("export {id} -f jsonl -o {} --force", file.display())).await.unwrap();
         let mut lines = text.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
         let head = lines.next().unwrap();
         assert_eq!((head["id"].as_str(), head["title"].as_str()), (Some(id.as_str()), Some("Fix the port")));

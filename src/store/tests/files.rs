@@ -173,6 +173,91 @@ fn a_full_disk_is_told() {
     assert_eq!(place.store.load(id).wait().unwrap().entries.len(), 2);
 }
 
+fn log_bytes(place: &Place) -> u64 {
+    fs::metadata(place.dirs.database().with_extension("db-wal")).map_or(0, |about| about.len())
+}
+
+/// At the end all is in one file, also what is read again afterwards; another process is not in the way.
+#[test]
+fn closing_leaves_one_file() {
+    let place = Place::new();
+    let id = place.session();
+    let entries = conversation(0, 40);
+    place.store.append(id.clone(), entries.clone()).wait().unwrap();
+    assert_eq!(place.store.load(id.clone()).wait().unwrap().entries, entries);
+    assert!(log_bytes(&place) > 0);
+    place.store.close().wait().unwrap();
+    assert_eq!(log_bytes(&place), 0);
+    let copy = Place::new();
+    fs::create_dir_all(&copy.dirs.data).unwrap();
+    fs::copy(place.dirs.database(), copy.dirs.database()).unwrap();
+    assert_eq!(copy.store.load(id.clone()).wait().unwrap().entries, entries);
+    // Where another one has it open, it is that one's to tidy.
+    place.store.append(id.clone(), vec![at(40, user("on"))]).wait().unwrap();
+    let other = place.other();
+    other.append(id.clone(), vec![at(41, user("on"))]).wait().unwrap();
+    place.store.close().wait().unwrap();
+    other.append(id.clone(), vec![at(42, user("on"))]).wait().unwrap();
+    other.close().wait().unwrap();
+    assert_eq!(log_bytes(&place), 0);
+    assert_eq!(place.store.load(id).wait().unwrap().next, 43);
+}
+
+/// A long log goes into the database while it is written to, and every entry stays.
+#[test]
+fn a_long_log_is_moved_beside_the_appends() {
+    let place = Place::new();
+    let id = place.session();
+    let mut next = 0;
+    // What is queued while a piece is moved is written; the last piece needs nobody.
+    for round in 0..6u64 {
+        let long = |k: u64| result(&format!("{round} {k} ").repeat(4_000), Vec::new());
+        let entries: Vec<_> = (0..60).map(|k| at(next + k, long(k))).collect();
+        next += 60;
+        place.store.append(id.clone(), entries).wait().unwrap();
+        assert!(fs::metadata(place.dirs.database()).unwrap().len() < (round + 2) * (4 << 20));
+    }
+    place.store.close().wait().unwrap();
+    let loaded = place.other().load(id).wait().unwrap();
+    assert_eq!((loaded.next, loaded.damaged.len(), loaded.salvaged), (next, 0, false));
+}
+
+/// The folder is removed under a process that has it open: nothing goes on into a file that nobody finds.
+#[test]
+fn a_database_that_was_removed_is_noticed() {
+    let place = Place::new();
+    let id = place.session();
+    place.store.append(id.clone(), vec![at(0, user("a"))]).wait().unwrap();
+    place.store.load(id.clone()).wait().unwrap();
+    let away = place.root.path().join("away");
+    fs::rename(&place.dirs.data, &away).unwrap();
+    let error = place.store.append(id.clone(), vec![at(1, user("b"))]).wait().unwrap_err();
+    assert!(matches!(error, StoreError::NotFound(_)), "{error}");
+    assert!(matches!(place.store.load(id.clone()).wait(), Err(StoreError::NotFound(_))));
+    // New sessions are kept, in the file of that name.
+    let new = place.session();
+    place.store.append(new.clone(), vec![at(0, user("c"))]).wait().unwrap();
+    assert_eq!(place.other().load(new).wait().unwrap().next, 1);
+    // Put back, it is used again.
+    fs::remove_dir_all(&place.dirs.data).unwrap();
+    fs::rename(&away, &place.dirs.data).unwrap();
+    place.store.append(id.clone(), vec![at(1, user("b"))]).wait().unwrap();
+    assert_eq!(place.store.load(id.clone()).wait().unwrap().next, 2);
+    assert_eq!(place.other().load(id).wait().unwrap().next, 2);
+}
+
+#[test]
+fn what_was_learned_of_models_is_believed_for_a_week() {
+    let place = Place::new();
+    place.store.set_window("a/b".into(), 9_000).wait().unwrap();
+    place.store.set_window("a/b".into(), 8_000).wait().unwrap();
+    place.store.set_window("a/c".into(), u64::MAX).wait().unwrap();
+    let windows = place.other().windows().wait().unwrap();
+    assert_eq!(windows, [("a/b".to_owned(), 8_000), ("a/c".to_owned(), i64::MAX as u64)]);
+    place.raw().execute("UPDATE model_window SET at = at - 8 * 86400000 WHERE model = 'a/b'", []).unwrap();
+    assert_eq!(place.store.windows().wait().unwrap().len(), 1);
+}
+
 /// Where the file cannot be written, sessions still load.
 #[test]
 fn a_read_only_database_is_read() {

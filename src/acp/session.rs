@@ -9,6 +9,7 @@ use crate::{
         hermes::{OpenError, Opened, Opening},
         port::{Editor, Update},
         session::{Folders, Instruction, Session},
+        view,
     },
     id::{MessageId, SessionId},
     log::Severity,
@@ -114,7 +115,8 @@ async fn show(app: &App, call: &Call, opened: Opened, replay: bool) {
     let session = opened.session;
     let editor = of(app, &session, call);
     if replay {
-        for update in opened.replay {
+        let journal = session.journal().await;
+        for update in view::updates(journal.entries()) {
             // `notice` is live only (ACP, session notices); as a thought it is part of the transcript.
             if matches!(update, Update::Notice { .. }) && editor.features().notices {
                 continue;

@@ -1,12 +1,10 @@
 //! Hermes: the store, the models and the live sessions of this process.
 use super::{
     journal::{Journal, Keep, KeepError},
-    port::Update,
     recover,
     search::SessionSearch,
     session::{Folders, Instruction, Limits, Models, Parts, Session},
     slot::Slot,
-    view,
 };
 use crate::{
     id::{MessageId, SessionId},
@@ -118,15 +116,13 @@ impl Hermes {
         Ok(session)
     }
 
-    /// Opens a stored session, or the live one; for the holder of its turnstile. With the conversation as the editor
-    /// shows it.
+    /// Opens a stored session, or the live one; for the holder of its turnstile.
     pub async fn open(&self, id: &SessionId, slot: &Slot, opening: Opening) -> Result<Opened, OpenError> {
         if let Some(session) = slot.session()
             && session.folders == opening.folders
             && session.is_writable()
         {
-            let replay = view::replay(session.journal().await.entries());
-            return Ok(Opened { session, replay, notices: vec![] });
+            return Ok(Opened { session, notices: vec![] });
         }
         if slot.session().is_some() {
             // Reopened with other folders: what was said stays, the workspace is made anew. One that another process
@@ -154,9 +150,8 @@ impl Hermes {
                 notices.push(format!("What the last turn left open could not be closed: {e}"));
             }
         }
-        let replay = view::replay(session.journal().await.entries());
         slot.put(Some(session.clone()));
-        Ok(Opened { session, replay, notices })
+        Ok(Opened { session, notices })
     }
 
     pub(super) fn session(
@@ -218,8 +213,6 @@ impl Hermes {
 /// A session that was opened.
 pub struct Opened {
     pub session: Arc<Session>,
-    /// The conversation as the editor shows it.
-    pub replay: Vec<Update>,
     /// What the person should know of how it was opened.
     pub notices: Vec<String>,
 }

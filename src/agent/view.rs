@@ -8,67 +8,74 @@ pub const INTERRUPTED: &str = "Interrupted: the agent ended before this was done
 
 /// The whole conversation as updates, one per stored message, card or plan, in order.
 pub fn replay(entries: &[Stored]) -> Vec<Update> {
-    let results: HashMap<&str, (&Outcome, &Card)> = entries
-        .iter()
-        .filter_map(|s| match &s.entry {
-            Entry::Result { call, outcome, card, .. } => Some((call.as_str(), (outcome, card))),
-            _ => None,
-        })
-        .collect();
-    let began: HashMap<&str, &Card> = entries
-        .iter()
-        .filter_map(|s| match &s.entry {
-            Entry::Began { call, card: Some(card), .. } => Some((call.as_str(), &**card)),
-            _ => None,
-        })
-        .collect();
-    let cards = Cards { results, began };
-    let mut out = Vec::new();
-    for stored in entries {
-        match &stored.entry {
-            Entry::User { id, parts, .. } => out.push(Update::User { id: id.clone(), parts: parts.clone() }),
-            Entry::Steer { id, text } => out.push(Update::User {
-                id: id.clone(),
-                parts: vec![crate::log::Part::Text { text: text.clone() }],
-            }),
-            Entry::Assistant { id, blocks, interrupted, .. } => {
-                for block in blocks {
-                    out.extend(self::block(id, block, *interrupted, &cards));
-                }
-            }
-            Entry::Action { call, name, outcome, card } => {
-                let status = if *outcome == Outcome::Ok { CallStatus::Completed } else { CallStatus::Failed };
-                out.push(Update::Call(Box::new(CallOpened {
-                    id: call.clone(),
-                    name: name.clone(),
-                    card: card.clone(),
-                    raw_input: serde_json::Value::Null,
-                    status,
-                })));
-            }
-            Entry::Said { id, text } => out.push(Update::Text { id: id.clone(), text: text.clone() }),
-            Entry::Summary { id, text, .. } => out.push(Update::Compaction {
-                id: id.clone(),
-                status: CompactionStatus::Completed,
-                text: Some(text.clone()),
-            }),
-            Entry::Plan { items } => out.push(Update::Plan(items.clone())),
-            Entry::Notice { id, severity, title, text } => out.push(Update::Notice {
-                id: id.clone(),
-                severity: *severity,
-                title: title.clone(),
-                text: text.clone(),
-            }),
-            _ => {}
+    updates(entries).collect()
+}
+
+/// As [`replay`], one after the other: a long conversation is not held twice.
+pub fn updates(entries: &[Stored]) -> impl Iterator<Item = Update> {
+    let cards = Cards::of(entries);
+    entries.iter().flat_map(move |stored| shown(&stored.entry, &cards))
+}
+
+fn shown(entry: &Entry, cards: &Cards<'_>) -> Vec<Update> {
+    match entry {
+        Entry::User { id, parts, .. } => vec![Update::User { id: id.clone(), parts: parts.clone() }],
+        Entry::Steer { id, text } => {
+            let parts = vec![crate::log::Part::Text { text: text.clone() }];
+            vec![Update::User { id: id.clone(), parts }]
         }
+        Entry::Assistant { id, blocks, interrupted, .. } => {
+            blocks.iter().filter_map(|block| self::block(id, block, *interrupted, cards)).collect()
+        }
+        Entry::Action { call, name, outcome, card } => {
+            let status = if *outcome == Outcome::Ok { CallStatus::Completed } else { CallStatus::Failed };
+            vec![Update::Call(Box::new(CallOpened {
+                id: call.clone(),
+                name: name.clone(),
+                card: card.clone(),
+                raw_input: serde_json::Value::Null,
+                status,
+            }))]
+        }
+        Entry::Said { id, text } => vec![Update::Text { id: id.clone(), text: text.clone() }],
+        Entry::Summary { id, text, .. } => vec![Update::Compaction {
+            id: id.clone(),
+            status: CompactionStatus::Completed,
+            text: Some(text.clone()),
+        }],
+        Entry::Plan { items } => vec![Update::Plan(items.clone())],
+        Entry::Notice { id, severity, title, text } => vec![Update::Notice {
+            id: id.clone(),
+            severity: *severity,
+            title: title.clone(),
+            text: text.clone(),
+        }],
+        _ => vec![],
     }
-    out
 }
 
 /// What is known of the calls' cards.
 struct Cards<'a> {
     results: HashMap<&'a str, (&'a Outcome, &'a Card)>,
     began: HashMap<&'a str, &'a Card>,
+}
+
+impl<'a> Cards<'a> {
+    fn of(entries: &'a [Stored]) -> Self {
+        let (mut results, mut began) = (HashMap::new(), HashMap::new());
+        for stored in entries {
+            match &stored.entry {
+                Entry::Result { call, outcome, card, .. } => {
+                    results.insert(call.as_str(), (outcome, card));
+                }
+                Entry::Began { call, card: Some(card), .. } => {
+                    began.insert(call.as_str(), &**card);
+                }
+                _ => {}
+            }
+        }
+        Cards { results, began }
+    }
 }
 
 fn block(id: &crate::id::MessageId, block: &Block, interrupted: bool, cards: &Cards<'_>) -> Option<Update> {

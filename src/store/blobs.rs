@@ -90,13 +90,13 @@ fn looks_like_marker(key: &str) -> bool {
     key.strip_suffix("blob").is_some_and(|dollars| !dollars.is_empty() && dollars.bytes().all(|b| b == b'$'))
 }
 
-/// Puts the long strings back into the text of an entry; `None` where one of them is missing.
+/// Puts the long strings back into the text of an entry; `None` where one of them is missing. `find` adds one, as JSON.
 ///
 /// Works on the compact text that [`fold`] led to. A raw quotation mark after `{` or `,` opens a string there and
 /// nowhere else, since inside a string it would be escaped: so no text of a person is taken for a marker.
 pub(super) fn unfold<E>(
     json: &str,
-    mut find: impl FnMut(BlobId) -> Result<Option<String>, E>,
+    mut find: impl FnMut(BlobId, &mut String) -> Result<bool, E>,
 ) -> Result<Option<Cow<'_, str>>, E> {
     if !json.contains("$blob\":") {
         return Ok(Some(json.into()));
@@ -110,8 +110,9 @@ pub(super) fn unfold<E>(
         });
         if let Some((start, id)) = marker {
             out.push_str(&rest[..start]);
-            let Some(text) = find(id)? else { return Ok(None) };
-            out.push_str(&Value::String(text).to_string());
+            if !find(id, &mut out)? {
+                return Ok(None);
+            }
             rest = &rest[start + MARKER.len() + 64 + 2..];
             continue;
         }

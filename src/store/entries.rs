@@ -3,10 +3,14 @@ use super::{BlobId, Cx, SessionHead, StoreError, blobs, checksum, to_json};
 use crate::{
     clock::Millis,
     id::{MessageId, SessionId},
-    log::{Entry, Stored},
+    log::{Block, Card, Entry, Part, Shown, Stored},
 };
 use rusqlite::params;
-use std::{borrow::Cow, collections::HashMap};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 /// A session as it was stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +62,51 @@ pub(super) struct Raw {
     pub json: String,
 }
 
-/// Long texts that were read a moment ago: the new text of an edit is the old one of the next.
+/// Whether these entries are written in a moment, by the length of what can be long in them.
+pub(super) fn are_brief(entries: &[Stored]) -> bool {
+    const MOMENT: usize = 16 << 10;
+    let card = |card: &Card| -> usize {
+        let shown = card.shown.iter().map(|shown| match shown {
+            Shown::Text { text } => text.len(),
+            Shown::Diff { old, new, .. } => old.as_ref().map_or(0, |old| old.len()) + new.len(),
+            Shown::Terminal { output, .. } => output.len(),
+            Shown::Image(image) => image.data.len(),
+        });
+        shown.sum()
+    };
+    let block = |block: &Block| match block {
+        Block::Text { text } => text.len(),
+        // What is native may hold anything, and is as long as the thought at least.
+        Block::Thinking { text, native, .. } => text.len() + usize::from(native.is_some()) * 4096,
+        Block::Call(call) => call.args.len(),
+    };
+    let part = |part: &Part| match part {
+        Part::Text { text } | Part::Embedded { text, .. } => text.len(),
+        Part::Image(image) => image.data.len(),
+        Part::Link { .. } => 0,
+    };
+    let size = |stored: &Stored| match &stored.entry {
+        // System prompt and tools, once for many turns.
+        Entry::Frame { .. } => MOMENT,
+        Entry::User { parts, volatile, .. } => {
+            parts.iter().map(part).sum::<usize>() + volatile.as_ref().map_or(0, String::len)
+        }
+        Entry::Assistant { blocks, .. } => blocks.iter().map(block).sum(),
+        Entry::Result { text, images, card: shown, .. } => {
+            text.len() + images.iter().map(|i| i.data.len()).sum::<usize>() + card(shown)
+        }
+        Entry::Began { card: shown, .. } => shown.as_ref().map_or(0, |c| card(c)),
+        Entry::Action { card: shown, .. } => card(shown),
+        Entry::Touched { files, .. } => files.len() * 300,
+        Entry::Plan { items } => items.len() * 100,
+        Entry::Prune { calls } => calls.len() * 40,
+        Entry::Steer { text, .. } | Entry::Said { text, .. } | Entry::Summary { text, .. } => text.len(),
+        _ => 0,
+    };
+    entries.iter().map(size).sum::<usize>() < MOMENT
+}
+
+/// Long texts, as JSON, that were read a moment ago: the new text of an edit is the old one of the next.
 #[derive(Default)]
 pub(super) struct Recent {
     texts: HashMap<BlobId, String>,
@@ -69,14 +117,40 @@ impl Recent {
     /// Bytes that are kept at most.
     const LIMIT: usize = 512 << 10;
 
-    fn note(&mut self, id: BlobId, text: &str) {
+    fn note(&mut self, id: BlobId, text: String) {
         if self.bytes + text.len() > Self::LIMIT {
             self.texts.clear();
             self.bytes = 0;
         }
         if text.len() < Self::LIMIT {
             self.bytes += text.len();
-            self.texts.insert(id, text.to_owned());
+            self.texts.insert(id, text);
+        }
+    }
+}
+
+/// The texts of diffs, each once: a file that is edited again and again is the new text of one and the old of the next.
+#[derive(Default)]
+struct Texts(HashSet<Arc<str>>);
+
+impl Texts {
+    fn share(&mut self, entry: &mut Entry) {
+        let card = match entry {
+            Entry::Result { card, .. } | Entry::Action { card, .. } => card,
+            Entry::Began { card: Some(card), .. } => &mut **card,
+            _ => return,
+        };
+        for shown in &mut card.shown {
+            if let Shown::Diff { old, new, .. } = shown {
+                old.iter_mut().chain([new]).for_each(|text| self.one(text));
+            }
+        }
+    }
+
+    fn one(&mut self, text: &mut Arc<str>) {
+        match self.0.get(text) {
+            Some(known) => *text = known.clone(),
+            None => _ = self.0.insert(text.clone()),
         }
     }
 }
@@ -147,15 +221,18 @@ impl Cx<'_> {
         if checksum(raw.seq, raw.at, &raw.json) != raw.sum {
             return Ok(Err(GapKind::Damaged));
         }
-        let text = blobs::unfold(&raw.json, |id| {
+        let text = blobs::unfold(&raw.json, |id, out| {
             if let Some(text) = recent.texts.get(&id) {
-                return Ok::<_, StoreError>(Some(text.clone()));
+                out.push_str(text);
+                return Ok::<_, StoreError>(true);
             }
-            let text = self.blob(id)?.and_then(|bytes| String::from_utf8(bytes).ok());
-            if let Some(text) = &text {
-                recent.note(id, text);
-            }
-            Ok(text)
+            let Some(text) = self.blob(id)?.and_then(|bytes| String::from_utf8(bytes).ok()) else {
+                return Ok(false);
+            };
+            let text = to_json(&text)?;
+            out.push_str(&text);
+            recent.note(id, text);
+            Ok(true)
         });
         let json = match text {
             Ok(Some(json)) => json,
@@ -178,12 +255,15 @@ impl Cx<'_> {
             salvaged: self.salvaged,
             next: 0,
         };
-        let mut recent = Recent::default();
+        let (mut recent, mut texts) = (Recent::default(), Texts::default());
         for raw in self.rows(key)? {
             let seq = u64::try_from(raw.seq).unwrap_or_default();
             loaded.damaged.extend((loaded.next..seq).map(|seq| Gap { seq, kind: GapKind::Missing }));
             match self.decode(&raw, &mut recent)? {
-                Ok(entry) => loaded.entries.push(Stored { seq, at: Millis(raw.at), entry }),
+                Ok(mut entry) => {
+                    texts.share(&mut entry);
+                    loaded.entries.push(Stored { seq, at: Millis(raw.at), entry });
+                }
                 Err(kind) => loaded.damaged.push(Gap { seq, kind }),
             }
             loaded.next = seq + 1;

@@ -47,12 +47,18 @@ pub(super) struct Mover {
 }
 
 impl Mover {
-    /// To be called after each transaction.
+    /// Whether [`Mover::look`] would do something.
+    pub fn is_due(&self, files: &Files) -> bool {
+        let size = log_size(files);
+        size - self.moved.min(size) > PIECE && !self.runs.load(Ordering::Acquire)
+    }
+
+    /// To be called after each transaction, where others may have to wait.
     pub fn look(&mut self, files: &Arc<Files>, conn: &Connection) {
-        let size = std::fs::metadata(files.log()).map_or(0, |about| about.len());
+        let size = log_size(files);
         // It was begun anew.
         self.moved = self.moved.min(size);
-        if size - self.moved <= PIECE || self.runs.load(Ordering::Acquire) {
+        if !self.is_due(files) {
             return;
         }
         self.moved = size;
@@ -72,6 +78,10 @@ impl Mover {
             }
         });
     }
+}
+
+fn log_size(files: &Files) -> u64 {
+    std::fs::metadata(files.log()).map_or(0, |about| about.len())
 }
 
 /// Readers and other processes may hold it up; then the next one does it.

@@ -14,7 +14,7 @@ const MIGRATIONS: &[&str] = &[include_str!("sql/0001_init.sql"), include_str!("s
 /// The newest schema this program knows.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
 /// How long a statement waits for a lock of another process.
-const BUSY: Duration = Duration::from_secs(5);
+pub(super) const BUSY: Duration = Duration::from_secs(5);
 
 /// Opens the file for writing; makes it (0600, its folder 0700) or brings it up to date where needed.
 pub(super) fn open_writer(file: &Path, locks: &Path) -> Result<Connection, StoreError> {

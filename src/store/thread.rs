@@ -1,22 +1,22 @@
 //! The two threads that own the connections: one writes, one reads. Neither is a runtime worker.
 use super::{
     StoreError,
-    file::{FileId, Mover},
+    file::FileId,
     migrate, salvage,
+    writer::{After, Op, Queue, Write},
 };
 use rusqlite::Connection;
 use std::{
     fs::File,
     mem::ManuallyDrop,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::{Path, PathBuf},
+    path::PathBuf,
     pin::Pin,
     sync::{
         Arc, Mutex,
         mpsc::{Receiver, Sender, channel},
     },
     task::{Context, Poll},
-    time::Duration,
 };
 use tokio::sync::oneshot;
 
@@ -44,10 +44,6 @@ impl<T> Reply<T> {
     }
 }
 
-/// Told whether the transaction was committed; answers the caller.
-type After = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
-/// Whether the work itself was done, and whom to tell.
-type Write = Box<dyn FnOnce(Result<&Connection, StoreError>) -> (Result<(), StoreError>, After) + Send>;
 /// Answers the caller; `false`: it would fail for damage, and is asked again with what could be saved.
 type Read = Box<dyn FnMut(Result<&Connection, StoreError>, Pass) -> bool + Send>;
 
@@ -60,16 +56,6 @@ enum Pass {
     Salvaged,
     /// There is nothing more to try.
     Last,
-}
-
-enum Op {
-    Write(Write),
-    /// Opens the database, so that it exists and is up to date.
-    Open(Sender<Result<(), StoreError>>),
-    /// Answers when all that was queued before is done.
-    Flush(oneshot::Sender<Result<(), StoreError>>),
-    /// As a flush, and closes the database once the reader has: the second is cut off when that thread ends.
-    Close(oneshot::Sender<Result<(), StoreError>>, Option<Receiver<()>>),
 }
 
 /// Where the files are.
@@ -92,7 +78,7 @@ impl Files {
 /// The queues of both threads. A thread starts with its first call and ends when the last handle is gone.
 pub(super) struct Threads {
     pub files: Arc<Files>,
-    writer: Mutex<Option<Sender<Op>>>,
+    writer: Mutex<Option<Queue>>,
     reader: Mutex<Option<Reading>>,
 }
 
@@ -102,10 +88,6 @@ struct Reading {
     ended: Receiver<()>,
 }
 
-/// At most this many calls share a transaction.
-const BATCH: usize = 64;
-/// How long the end of the process waits for a read that is under way.
-const LAST_READ: Duration = Duration::from_millis(20);
 /// Enough for SQLite and for JSON of 128 levels.
 const STACK: usize = 1 << 20;
 
@@ -114,9 +96,11 @@ impl Threads {
         Self { files: Arc::new(files), writer: Mutex::new(None), reader: Mutex::new(None) }
     }
 
-    /// Queues work for the writer. All of it happens or none: an error rolls back what the work did.
+    /// Queues work for the writer. All of it happens or none: an error rolls back what the work did. `brief`: it is done
+    /// at once, on this thread, where nothing else is to be done before.
     pub fn write<T: Send + 'static>(
         &self,
+        brief: bool,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
         committed: impl FnOnce(&T) + Send + 'static,
     ) -> Reply<T> {
@@ -134,7 +118,11 @@ impl Threads {
             });
             (outcome, after)
         });
-        self.to_writer(Op::Write(write));
+        let queue = self.writer();
+        match if brief { queue.at_once(write) } else { Err(write) } {
+            Ok(()) => {}
+            Err(write) => queue.send(Op::Write(write)),
+        }
         Reply(rx)
     }
 
@@ -175,29 +163,19 @@ impl Threads {
         let (tx, rx) = oneshot::channel();
         // Its queue ends here: the thread does what is in it and goes.
         let reading = self.reader.lock().unwrap_or_else(|p| p.into_inner()).take();
-        self.to_writer(Op::Close(tx, reading.map(|r| r.ended)));
+        self.writer().send(Op::Close(tx, reading.map(|r| r.ended)));
         Reply(rx)
     }
 
     pub fn flush(&self) -> Reply<()> {
         let (tx, rx) = oneshot::channel();
-        self.to_writer(Op::Flush(tx));
+        self.writer().send(Op::Flush(tx));
         Reply(rx)
     }
 
-    fn to_writer(&self, op: Op) {
-        let _ = self.writer().send(op);
-    }
-
-    fn writer(&self) -> Sender<Op> {
+    fn writer(&self) -> Queue {
         let mut slot = self.writer.lock().unwrap_or_else(|p| p.into_inner());
-        slot.get_or_insert_with(|| {
-            let (queue, ops) = channel();
-            let files = self.files.clone();
-            start("store-write", move || Writer { files, conn: None, mover: Mover::default() }.run(&ops));
-            queue
-        })
-        .clone()
+        slot.get_or_insert_with(|| Queue::start(self.files.clone())).clone()
     }
 }
 
@@ -207,152 +185,9 @@ pub(super) fn start(name: &str, run: impl FnOnce() + Send + 'static) {
     }
 }
 
-struct Writer {
-    files: Arc<Files>,
-    conn: Option<(Connection, FileId)>,
-    mover: Mover,
-}
-
-impl Writer {
-    fn run(mut self, ops: &Receiver<Op>) {
-        while let Ok(first) = ops.recv() {
-            let mut writes = Vec::new();
-            let mut next = Some(first);
-            while let Some(op) = next.take() {
-                match op {
-                    Op::Write(write) => writes.push(write),
-                    Op::Open(tell) => drop(tell.send(self.open().map(drop))),
-                    Op::Flush(tell) => {
-                        self.commit(std::mem::take(&mut writes));
-                        // The caller may be gone.
-                        let _ = tell.send(Ok(()));
-                    }
-                    Op::Close(tell, reader) => {
-                        self.commit(std::mem::take(&mut writes));
-                        // The log is moved by who closes last and may write: not by the reader.
-                        let _ = reader.map(|ended| ended.recv_timeout(LAST_READ));
-                        self.conn = None;
-                        let _ = tell.send(Ok(()));
-                    }
-                }
-                if writes.len() < BATCH {
-                    next = ops.try_recv().ok();
-                }
-            }
-            self.commit(writes);
-            if let Some((conn, _)) = &self.conn {
-                self.mover.look(&self.files, conn);
-            }
-        }
-    }
-
-    /// The connection; an opening that failed is tried again at the next call, since its cause may be gone.
-    fn open(&mut self) -> Result<&Connection, StoreError> {
-        self.conn.take_if(|(_, id)| id.has_gone(&self.files.database));
-        match self.conn {
-            Some((ref conn, _)) => Ok(conn),
-            None => {
-                let conn = migrate::open_writer(&self.files.database, &self.files.locks)?;
-                let id = FileId::of(&self.files.database);
-                Ok(&self.conn.insert((conn, id)).0)
-            }
-        }
-    }
-
-    /// Runs the calls in one transaction; each that fails is undone alone.
-    fn commit(&mut self, writes: Vec<Write>) {
-        if writes.is_empty() {
-            return;
-        }
-        let file = self.files.database.clone();
-        let begun = self.open().and_then(|conn| exec(conn, &file, "BEGIN IMMEDIATE").map(|()| conn));
-        let conn = match begun {
-            Ok(conn) => conn,
-            Err(error) => {
-                for write in writes {
-                    let (_, after) = write(Err(error.clone()));
-                    after(Err(error.clone()));
-                }
-                return;
-            }
-        };
-        let mut waiting: Vec<After> = Vec::with_capacity(writes.len());
-        // One alone is undone with its transaction.
-        let apart = writes.len() > 1;
-        for write in writes {
-            run_one(conn, &file, write, apart, &mut waiting);
-        }
-        if waiting.is_empty() {
-            if !conn.is_autocommit() {
-                let _ = exec(conn, &file, "ROLLBACK");
-            }
-            return;
-        }
-        let committed = exec(conn, &file, "COMMIT");
-        if committed.is_err() && !conn.is_autocommit() {
-            let _ = exec(conn, &file, "ROLLBACK");
-        }
-        for after in waiting {
-            after(committed.clone());
-        }
-    }
-}
-
-/// Runs one call inside the open transaction; `apart`: under a savepoint of its own.
-fn run_one(conn: &Connection, file: &Path, write: Write, apart: bool, waiting: &mut Vec<After>) {
-    if conn.is_autocommit() {
-        // An earlier call of the batch lost the transaction (full disk); those before it were told.
-        if let Err(error) = exec(conn, file, "BEGIN IMMEDIATE") {
-            write(Err(error.clone())).1(Err(error));
-            return;
-        }
-    }
-    if apart && let Err(error) = exec(conn, file, "SAVEPOINT one") {
-        write(Err(error.clone())).1(Err(error));
-        return;
-    }
-    // A panic answers by dropping the sender: `StoreError::Closed`.
-    let done = catch_unwind(AssertUnwindSafe(|| write(Ok(conn))));
-    let failed = !matches!(&done, Ok((Ok(()), _)));
-    if conn.is_autocommit() {
-        let lost = match &done {
-            Ok((Err(error), _)) => error.clone(),
-            _ => StoreError::Closed,
-        };
-        for after in waiting.drain(..) {
-            after(Err(lost.clone()));
-        }
-    } else if !apart {
-        // Committed or undone with the transaction.
-    } else if failed {
-        let _ = exec(conn, file, "ROLLBACK TO one; RELEASE one");
-    } else if let Err(error) = exec(conn, file, "RELEASE one") {
-        if let Ok((_, after)) = done {
-            after(Err(error));
-        }
-        return;
-    }
-    match done {
-        Ok((Ok(()), after)) if !conn.is_autocommit() => waiting.push(after),
-        Ok((Ok(()), after)) => after(Err(StoreError::Closed)),
-        Ok((Err(error), after)) => after(Err(error)),
-        Err(_) => tracing::error!("a call of the store panicked; its transaction was undone"),
-    }
-}
-
-fn exec(conn: &Connection, file: &Path, sql: &str) -> Result<(), StoreError> {
-    let run = || {
-        for one in sql.split(';') {
-            conn.prepare_cached(one)?.execute([])?;
-        }
-        Ok(())
-    };
-    run().map_err(|e| StoreError::sqlite(file, e))
-}
-
 struct Reader {
     files: Arc<Files>,
-    writer: Sender<Op>,
+    writer: Queue,
     conn: Option<(Connection, FileId)>,
     /// What could be saved of a damaged file, and of which state of it.
     saved: Option<(Stamp, Connection)>,
@@ -434,9 +269,9 @@ impl Reader {
 }
 
 /// Has the writer make or migrate the database; where that fails only for writing, reads what is there.
-fn open_for_reading(writer: &Sender<Op>, files: &Files) -> Result<Connection, StoreError> {
+fn open_for_reading(writer: &Queue, files: &Files) -> Result<Connection, StoreError> {
     let (tell, told) = channel();
-    let _ = writer.send(Op::Open(tell));
+    writer.send(Op::Open(tell));
     match told.recv().unwrap_or(Err(StoreError::Closed)) {
         Ok(()) => migrate::open_reader(&files.database),
         Err(error) if error.leaves_reading() && files.database.exists() => {

@@ -62,7 +62,8 @@ impl House {
     pub async fn load(&self, hermes: &Hermes, id: &SessionId) -> (Arc<Session>, Vec<Update>) {
         let slot: Arc<Slot> = hermes.slot_or_new(id);
         let opened = hermes.open(id, &slot, self.opening()).await.unwrap();
-        (opened.session, opened.replay)
+        let replay = view::replay(opened.session.journal().await.entries());
+        (opened.session, replay)
     }
 }
 

@@ -86,13 +86,18 @@ fn what_looks_like_a_marker_is_not_one() {
         .unwrap();
         let json = folded.to_string();
         assert!(!kept.is_empty() || json.len() < 400, "{json}");
-        let back = blobs::unfold(&json, |id| Ok::<_, ()>(kept.get(&id).cloned())).unwrap().unwrap();
+        let back = blobs::unfold(&json, |id, out| {
+            out.extend(kept.get(&id).map(|text| json!(text).to_string()));
+            Ok::<_, ()>(kept.contains_key(&id))
+        })
+        .unwrap()
+        .unwrap();
         assert_eq!(serde_json::from_str::<Value>(&back).unwrap(), case, "{json}");
         if !blobs::needs_fold(&case.to_string()) {
             assert_eq!(json, case.to_string(), "what is not folded must need no unfolding");
         }
     }
-    assert_eq!(blobs::unfold(&format!("{{\"$blob\":\"{hash}\"}}"), |_| Ok::<_, ()>(None)), Ok(None));
+    assert_eq!(blobs::unfold(&format!("{{\"$blob\":\"{hash}\"}}"), |_, _| Ok::<_, ()>(false)), Ok(None));
 }
 
 /// Issue 4: the store takes at most 1.5 times the distinct bytes that were shown, sent and snapshotted.

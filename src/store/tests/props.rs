@@ -183,7 +183,11 @@ proptest! {
         })
         .unwrap();
         let json = folded.to_string();
-        let back = unfold(&json, |id| Ok::<_, ()>(kept.get(&id).cloned())).unwrap().unwrap();
+        let back = unfold(&json, |id, out| {
+            let text = kept.get(&id);
+            out.extend(text.map(|text| Value::String(text.clone()).to_string()));
+            Ok::<_, ()>(text.is_some())
+        }).unwrap().unwrap();
         prop_assert_eq!(serde_json::from_str::<Value>(&back).unwrap(), value);
     }
 }

@@ -18,8 +18,9 @@ use tracing_subscriber::{
 };
 
 /// Starts them for this process, as `log.filter` and `log.file` (or `HERMES_EDITOR_LOG`) say. A file that cannot be
-/// opened is told on stderr and left out, as is what is wrong with the configuration.
-pub fn start() {
+/// opened is told on stderr and left out, as is what is wrong with the configuration. Gives the secrets that they keep out:
+/// what is added to them later is kept out too.
+pub fn start() -> Redactor {
     let config = DataDirs::from_env().map(|dirs| Config::load(&dirs, |name| std::env::var(name).ok()));
     let config = config.unwrap_or_default();
     let secrets = crate::setup::secrets(&config);
@@ -51,7 +52,7 @@ pub fn start() {
             .boxed(),
     ];
     layers.extend(file.map(|file| {
-        fmt::layer().with_writer(Masked(file, secrets)).with_ansi(false).with_filter(filter()).boxed()
+        fmt::layer().with_writer(Masked(file, secrets.clone())).with_ansi(false).with_filter(filter()).boxed()
     }));
     // A second start in one process keeps the first.
     let _ = tracing_subscriber::registry().with(layers).try_init();
@@ -62,6 +63,7 @@ pub fn start() {
     if let Some((path, e)) = failed {
         tracing::warn!("the log file {} cannot be opened: {e}", path.display());
     }
+    secrets
 }
 
 /// Writes lines without our own secrets, and without what is shaped like a key.

@@ -34,8 +34,8 @@ fn main() -> ExitCode {
 
 /// Serves an editor. Standard output is taken before anything could print to it.
 fn serve(trace: Option<&Path>) -> ExitCode {
-    logs::start();
-    let served = Stdio::take().map_err(Into::into).and_then(|stdio| server::run(stdio, trace));
+    let secrets = logs::start();
+    let served = Stdio::take().map_err(Into::into).and_then(|stdio| server::run(stdio, trace, secrets));
     match served {
         Ok(()) => Exit::Good.report(),
         Err(error) => {

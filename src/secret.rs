@@ -32,5 +32,6 @@ impl Drop for Secret {
     }
 }
 
+mod forms;
 mod redact;
 pub use redact::{Redactor, Stream, mask};

@@ -1,13 +1,20 @@
 //! Puts the parts together: configuration, store, models and workspaces.
 use crate::{
-    acp::{Auth, Credentials},
+    acp::{Auth, Credentials, SignedOut},
     agent::{
         hermes::{Hermes, OpenError, Workspaces},
         session::{Folders, Instruction, Limits, Models},
     },
     config::{self, Config, DataDirs, KeySource},
     log::Settings,
-    model::{CredentialState, ErrorKind, ModelError, ModelInfo, Provider, Registry},
+    model::{
+        CredentialState, ErrorKind, ModelError, ModelInfo, Provider, Registry,
+        auth::{
+            self, LoginError, Vault,
+            codex::{self, DeviceCode},
+            store::{CredentialStore, Stored},
+        },
+    },
     secret::{Redactor, Secret},
     store::Store,
     tools::{self, Tools},
@@ -26,8 +33,10 @@ use std::{
 pub struct Assembly {
     pub hermes: Arc<Hermes>,
     pub auth: Box<dyn Auth>,
-    /// What nothing may show or keep.
+    /// What nothing may show or keep; grows with what is learnt.
     pub secrets: Redactor,
+    /// What `login` stored.
+    pub credentials: CredentialStore,
 }
 
 fn env(name: &str) -> Option<String> {
@@ -36,9 +45,11 @@ fn env(name: &str) -> Option<String> {
 
 /// # Errors
 /// Where there is no folder for data, with what to do.
-pub fn assemble(dirs: DataDirs) -> anyhow::Result<Assembly> {
+pub fn assemble(dirs: DataDirs, secrets: Redactor) -> anyhow::Result<Assembly> {
     let config = Config::load(&dirs, env);
-    let secrets = secrets(&config);
+    let credentials = CredentialStore::new(&dirs);
+    let vault = Vault { store: Some(credentials.clone()), secrets: secrets.clone() };
+    learn(&config, &vault);
     let store = Store::open(&dirs)?;
     let limits = Limits {
         iterations: config.limits.iterations,
@@ -46,25 +57,30 @@ pub fn assemble(dirs: DataDirs) -> anyhow::Result<Assembly> {
         retry_budget: config.limits.retry_budget,
     };
     let settings = Settings { mode: config.mode, model: None, effort: None };
-    let models = Arc::new(Catalogue::new(dirs, &config));
-    let workspaces = Box::new(Local { config });
+    let models = Arc::new(Catalogue::new(dirs, &config, vault));
+    let workspaces = Box::new(Local { config, secrets: secrets.clone() });
     let hermes = Hermes::new(store, models.clone(), limits, settings, workspaces);
-    Ok(Assembly { hermes: Arc::new(hermes), auth: Box::new(models), secrets })
+    Ok(Assembly { hermes: Arc::new(hermes), auth: Box::new(models), secrets, credentials })
 }
 
 /// The models of the configuration; read again at `authenticate`.
 struct Catalogue {
     dirs: DataDirs,
+    vault: Vault,
     registry: RwLock<Arc<Registry>>,
     fallback: RwLock<Vec<String>>,
     signed_out: std::sync::atomic::AtomicBool,
 }
 
+/// The provider of ChatGPT accounts.
+pub const CODEX: &str = "codex";
+
 impl Catalogue {
-    fn new(dirs: DataDirs, config: &Config) -> Self {
+    fn new(dirs: DataDirs, config: &Config, vault: Vault) -> Self {
         Catalogue {
             dirs,
-            registry: RwLock::new(Arc::new(registry(config))),
+            registry: RwLock::new(Arc::new(registry(config, vault.clone()))),
+            vault,
             fallback: RwLock::new(config.fallback.clone()),
             signed_out: false.into(),
         }
@@ -78,14 +94,15 @@ impl Catalogue {
 }
 
 /// The registry of a configuration, with the scripted model beside it.
-pub fn registry(config: &Config) -> Registry {
-    let mut registry = Registry::from_config(config.into(), env);
+pub fn registry(config: &Config, vault: Vault) -> Registry {
+    let input = crate::model::catalog::Input { vault, ..config.into() };
+    let mut registry = Registry::from_config(input, env);
     registry.add(Arc::new(crate::model::demo::Demo::from_env()));
     registry
 }
 
 const NO_MODEL: &str = "no model is configured: set OPENAI_API_KEY and OPENAI_MODEL (and OPENAI_BASE_URL for another \
-     server) where the editor is started, or write `model = \"provider/model\"` into config.toml; `hermes-editor doctor` \
+     server) where the editor is started, run `hermes-editor login codex` for a ChatGPT account, or write `model = \"provider/model\"` into config.toml; `hermes-editor doctor` \
      shows what was found";
 
 impl Models for Catalogue {
@@ -101,7 +118,10 @@ impl Models for Catalogue {
         let id =
             model.map(str::to_owned).or_else(|| registry.default_model()).ok_or_else(|| missing(NO_MODEL))?;
         if self.is_signed_out() && registry.credential_state(provider_of(&id)) == CredentialState::Present {
-            return Err(missing("you are signed out; sign in to use this model again"));
+            return Err(missing(
+                "you are signed out; sign in to use this model again. Its key is in the environment, in config.toml or \
+                 was stored later: signing out removes only what `hermes-editor login` had stored",
+            ));
         }
         registry.provider(&id)
     }
@@ -120,10 +140,12 @@ fn provider_of(model: &str) -> &str {
     model.split_once('/').map_or(model, |(provider, _)| provider)
 }
 
+#[async_trait::async_trait]
 impl Auth for Arc<Catalogue> {
     fn refresh(&self) -> Credentials {
         let config = Config::load(&self.dirs, env);
-        let registry = Arc::new(registry(&config));
+        learn(&config, &self.vault);
+        let registry = Arc::new(registry(&config, self.vault.clone()));
         *self.registry.write().unwrap_or_else(PoisonError::into_inner) = registry.clone();
         *self.fallback.write().unwrap_or_else(PoisonError::into_inner) = config.fallback;
         self.signed_out.store(false, std::sync::atomic::Ordering::Relaxed);
@@ -135,28 +157,95 @@ impl Auth for Arc<Catalogue> {
             CredentialState::Missing { hint, .. } => Credentials::Missing { hint },
         }
     }
-    fn sign_out(&self) {
+    async fn sign_out(&self) -> Result<SignedOut, LoginError> {
         self.signed_out.store(true, std::sync::atomic::Ordering::Relaxed);
+        let mut out = SignedOut::default();
+        let registry = self.registry();
+        if let Some(store) = &self.vault.store {
+            for provider in store.all()?.into_keys() {
+                sign_out(&registry, store, &provider).await?;
+                out.removed.push(provider);
+            }
+        }
+        let kept = registry.providers().map(|(name, _)| name.to_owned());
+        out.kept = kept.filter(|p| registry.credential_state(p) == CredentialState::Present).collect();
+        Ok(out)
     }
+    fn has_chatgpt(&self) -> bool {
+        let registry = self.registry();
+        registry.credential_state(CODEX) == CredentialState::Present
+            && !registry.credentials(CODEX).is_some_and(|pool| pool.login_was_refused())
+    }
+    async fn chatgpt_code(&self) -> Result<DeviceCode, LoginError> {
+        let registry = self.registry();
+        let (_, issuer) = registry.login(CODEX).unwrap_or_else(unknown);
+        issuer.device_code(registry.connections()).await
+    }
+    async fn chatgpt_wait(&self, code: &DeviceCode) -> Result<(), LoginError> {
+        let registry = self.registry();
+        let (_, issuer) = registry.login(CODEX).unwrap_or_else(unknown);
+        let login = issuer.wait(registry.connections(), code).await?;
+        if let Some(store) = &self.vault.store {
+            auth::save(store, CODEX, Stored::Login(login)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What a row without an issuer gives: its empty address is told as what is wrong.
+fn unknown() -> (auth::LoginKind, codex::Issuer) {
+    (auth::LoginKind::Chatgpt, codex::Issuer { url: String::new(), client_id: String::new() })
+}
+
+/// Forgets what is stored for a provider, and takes it back at its issuer where it is ours alone.
+///
+/// # Errors
+/// Where the store cannot be changed. That the issuer could not be told is no error.
+pub async fn sign_out(
+    registry: &Registry,
+    store: &CredentialStore,
+    provider: &str,
+) -> Result<Option<Revoked>, LoginError> {
+    Ok(match auth::forget(store, provider).await? {
+        None => None,
+        Some(Stored::Key(_)) => Some(Revoked::IsAKey),
+        Some(Stored::Login(login)) if login.imported => Some(Revoked::Shared),
+        Some(Stored::Login(login)) => match codex::revoke(registry.connections(), &login).await {
+            true => Some(Revoked::Yes),
+            false => Some(Revoked::Unreachable),
+        },
+    })
+}
+
+/// What became of a credential at its issuer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Revoked {
+    Yes,
+    Unreachable,
+    /// Another program uses the same login.
+    Shared,
+    /// It is valid until it is deleted on the provider's pages.
+    IsAKey,
 }
 
 /// Workspaces on this machine, with the editor's buffers in front.
 struct Local {
     config: Config,
+    secrets: Redactor,
 }
 
 /// How long the login shell may take.
 const LOGIN_SHELL: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// How commands run, by the configuration.
-fn commands(config: &Config) -> process::Settings {
-    let keys = config.providers.values().filter_map(|p| match &p.key {
-        Some(KeySource::Env(name)) => Some(name.clone()),
+fn commands(config: &Config, secrets: &Redactor) -> process::Settings {
+    let keys = config.providers.values().flat_map(|p| &p.keys).filter_map(|key| match key {
+        KeySource::Env(name) => Some(name.clone()),
         _ => None,
     });
     process::Settings {
         strip: keys.collect(),
-        secrets: secrets(config),
+        secrets: secrets.clone(),
         sandbox: match config.sandbox.mode {
             config::SandboxMode::WorkspaceWrite => sandbox::Mode::WorkspaceWrite,
             config::SandboxMode::ReadOnly => sandbox::Mode::ReadOnly,
@@ -173,12 +262,20 @@ fn commands(config: &Config) -> process::Settings {
 /// Our own secret values, by the names under which placeholders show them: keys of the configured providers, variables
 /// that hold keys of models by convention, and headers that carry credentials.
 pub fn secrets(config: &Config) -> Redactor {
-    let keys = config.providers.iter().filter_map(|(id, p)| {
-        let name = match &p.key {
-            Some(KeySource::Env(name)) => name.clone(),
+    let redactor = Redactor::default();
+    learn(config, &Vault { store: None, secrets: redactor.clone() });
+    redactor
+}
+
+/// Makes them known, with all that is stored. What a helper command prints is learnt when it is run.
+fn learn(config: &Config, vault: &Vault) {
+    let keys = config.providers.iter().flat_map(|(id, p)| p.keys.iter().map(move |key| (id, key)));
+    let keys = keys.filter_map(|(id, key)| {
+        let name = match key {
+            KeySource::Env(name) => name.clone(),
             _ => format!("{id}.key"),
         };
-        Some((name, p.read_key(env).ok().flatten()?))
+        Some((name, key.read(env).ok().flatten()?))
     });
     let variables = KEYS.iter().filter_map(|k| Some(((*k).to_owned(), Secret::new(env(k)?))));
     let headers = config.providers.iter().flat_map(|(id, p)| {
@@ -190,7 +287,16 @@ pub fn secrets(config: &Config) -> Redactor {
         })
     });
     // A variable is the better name where the value is that of a provider too.
-    Redactor::new(variables.chain(keys).chain(headers))
+    vault.secrets.add(variables.chain(keys).chain(headers));
+    // A file that cannot be read is told by whoever wants to use it.
+    let stored = vault.store.as_ref().and_then(|store| store.all().ok()).unwrap_or_default();
+    for (provider, stored) in stored {
+        let name = format!("{provider}.key");
+        match stored {
+            Stored::Key(key) => vault.secrets.add([(name, key)]),
+            Stored::Login(login) => vault.secrets.add([(name.clone(), login.access), (name, login.refresh)]),
+        }
+    }
 }
 
 fn is_credential(header: &str) -> bool {
@@ -215,7 +321,7 @@ impl Workspaces for Local {
             session_folder: spill,
             home: etcetera::home_dir().ok(),
             buffers: editor.buffers,
-            process: commands(&self.config.for_project(&folders.cwd)),
+            process: commands(&self.config.for_project(&folders.cwd), &self.secrets),
         };
         let workspace = SessionWorkspace::new(setup).map_err(|e| OpenError::Workspace(e.to_string()))?;
         Ok(Arc::new(match self.config.terminal.backend {

@@ -9,6 +9,7 @@ mod login;
 mod process;
 mod reopen;
 mod secrets;
+mod sign_in;
 mod support;
 mod terminals;
 mod tidy;

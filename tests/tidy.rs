@@ -82,6 +82,10 @@ fn functions(text: &str) -> Vec<(String, usize)> {
         let indent = line.len() - line.trim_start().len();
         let words = line.trim_start();
         let Some(at) = words.find("fn ") else { continue };
+        // Declared, not defined.
+        if words.ends_with(';') {
+            continue;
+        }
         let head = &words[..at];
         if !head
             .split_whitespace()

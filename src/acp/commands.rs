@@ -179,7 +179,8 @@ pub async fn compact(
     focus: &str,
 ) -> Result<acp::PromptResponse, acp::Error> {
     let model = session.settings().model;
-    let provider = session.models.provider(model.as_deref()).map_err(|e| prompt::error(e.into()))?;
+    let provider =
+        session.models.provider(model.as_deref()).map_err(|e| prompt::error(e.into(), editor.caps()))?;
     journal.append(vec![typed(parts)]).await.map_err(|e| prompt::not_kept(&e))?;
     let mut usage = Usage::default();
     let compaction = Compaction { session, journal, editor, cancel, provider, usage: &mut usage };

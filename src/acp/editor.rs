@@ -57,6 +57,10 @@ impl AcpEditor {
         self
     }
 
+    pub fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
     async fn send(&self, session: &SessionId, update: acp::SessionUpdate) {
         let notification = acp::SessionNotification::new(acp::SessionId::new(session.as_str()), update);
         match self.peer.update(&notification).await {

@@ -9,7 +9,7 @@ pub fn initialize(
 ) -> Result<acp::InitializeResponse, acp::Error> {
     let caps = Caps::of(&request);
     *app.quirks.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Quirks::of(&caps.client.name);
-    let methods = auth::methods();
+    let methods = auth::methods(&caps);
     call.peer.set_caps(caps);
     let info =
         acp::Implementation::new("hermes-editor", env!("CARGO_PKG_VERSION")).title("Hermes".to_owned());

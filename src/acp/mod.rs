@@ -27,7 +27,7 @@ pub struct App {
     auth: Box<dyn auth::Auth>,
 }
 
-pub use auth::{Auth, Credentials};
+pub use auth::{Auth, Credentials, SignedOut};
 
 impl App {
     pub fn new(hermes: Arc<Hermes>, auth: Box<dyn Auth>) -> Self {
@@ -61,7 +61,7 @@ fn routes(app: Arc<App>) -> Result<Routes<App>, RegisterMethodError> {
         .request(names.authenticate, |app: Arc<App>, p, call| async move {
             auth::authenticate(&app, p, call).await
         })?
-        .request(names.logout, |app: Arc<App>, p, _| async move { auth::logout(&app, p) })?
+        .request(names.logout, |app: Arc<App>, p, _| async move { auth::logout(&app, p).await })?
         .request(names.session_new, |app: Arc<App>, p, call| async move { session::new(&app, p, call) })?
         .request(
             names.session_load,

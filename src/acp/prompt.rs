@@ -10,7 +10,7 @@ use crate::{
     log::{Entry, Part, PromptState},
     model::{ErrorKind, ModelError},
 };
-use hermes_protocol::{Call, acp, acp::Error};
+use hermes_protocol::{Call, Caps, acp, acp::Error};
 use serde_json::json;
 
 /// Cancels the running prompt and all that were sent before this. One that names no session here is ignored.
@@ -65,7 +65,7 @@ pub async fn prompt(
     let turn = Turn::new(&session, &mut journal, &editor, admitted.cancel.clone());
     match turn.run(prompt).await {
         Ok(stop) => Ok(acp::PromptResponse::new(stop_reason(stop))),
-        Err(e) => Err(error(e)),
+        Err(e) => Err(error(e, &call.peer.caps())),
     }
 }
 
@@ -112,13 +112,13 @@ pub fn not_kept(error: &KeepError) -> Error {
 }
 
 /// The error of a model as the response carries it.
-pub fn error(error: TurnError) -> Error {
+pub fn error(error: TurnError, caps: &Caps) -> Error {
     let model = match error {
         TurnError::Model(model) => model,
         TurnError::Keep(e) => return not_kept(&e),
     };
     if model.kind == ErrorKind::Auth {
-        return auth::required(&model.message);
+        return auth::required(&model.message, caps);
     }
     let mut out = Error::internal_error();
     out.message = model.message.clone();

@@ -36,8 +36,30 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// List, read, search, export and delete what was said
     Sessions(SessionsArgs),
+    /// Sign in to a provider, or list the providers and how each is signed in to
+    Login(LoginArgs),
+    /// Forget what `login` stored: for one provider, or for all
+    Logout(LogoutArgs),
     /// Show the configuration in force, and the permissions remembered
     Config(ConfigArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct LoginArgs {
+    /// `codex` (a ChatGPT account), `openrouter`, or another provider, whose key is asked for; a key can be piped in
+    pub provider: Option<String>,
+    /// Take over the login of an installed Codex from its auth.json, which is only read
+    #[arg(long, requires = "provider")]
+    pub import: bool,
+    /// Open the page in the browser
+    #[arg(long, requires = "provider")]
+    pub browser: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct LogoutArgs {
+    /// The provider; all without it
+    pub provider: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -203,7 +225,14 @@ mod tests {
         assert!(
             matches!(exec, Some(Command::Exec(e)) if e.prompt == "-" && e.yes && e.json && e.cwd.is_some())
         );
+        let login = parse("h login codex --import").unwrap().command;
+        assert!(
+            matches!(login, Some(Command::Login(l)) if l.import && l.provider.as_deref() == Some("codex"))
+        );
         for wrong in ["h exec", "h frob", "h exec a b", "h config grants revoke x", "h exec a --mode zz"] {
+            assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
+        }
+        for wrong in ["h login --import", "h logout a b"] {
             assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
     }

@@ -5,7 +5,7 @@ use super::{
     block_on, say,
 };
 use crate::{
-    config::{Backend, Config, DataDirs, KeySource, Provider, SandboxMode},
+    config::{Backend, Config, DataDirs, KeyPolicy, KeySource, Provider, SandboxMode},
     permit::Grant,
     store::Store,
 };
@@ -104,12 +104,9 @@ fn provider_values(name: &str, provider: &Provider) -> Vec<(String, String)> {
     if let Some(url) = &provider.base_url {
         all.push((key("base_url"), quoted(url)));
     }
-    match &provider.key {
-        Some(KeySource::Value(_)) => all.push((key("api_key"), "(set, not shown)".to_owned())),
-        Some(KeySource::Env(variable)) => all.push((key("api_key_env"), quoted(variable))),
-        Some(KeySource::File(file)) => all.push((key("api_key_file"), quoted(&file.display().to_string()))),
-        None => {}
-    }
+    all.extend(key_values(provider).into_iter().map(|(field, value)| (key(field), value)));
+    let urls = [("auth_url", &provider.auth_url), ("client_id", &provider.client_id)];
+    all.extend(urls.into_iter().filter_map(|(field, value)| Some((key(field), quoted(value.as_deref()?)))));
     all.push((key("api"), quoted(api)));
     if !provider.models.is_empty() {
         all.push((key("models"), list(provider.models.iter().cloned())));
@@ -123,6 +120,38 @@ fn provider_values(name: &str, provider: &Provider) -> Vec<(String, String)> {
         ("idle_timeout_s", provider.idle_timeout),
     ];
     all.extend(limits.into_iter().filter_map(|(name, limit)| Some((key(name), seconds(limit?)))));
+    all
+}
+
+/// Where its keys come from; none of them is shown.
+fn key_values(provider: &Provider) -> Vec<(&'static str, String)> {
+    let (mut envs, mut files, mut count) = (Vec::new(), Vec::new(), 0);
+    let mut all = Vec::new();
+    for source in &provider.keys {
+        match source {
+            KeySource::Value(_) => count += 1,
+            KeySource::Env(variable) => envs.push(variable.clone()),
+            KeySource::File(file) => files.push(file.display().to_string()),
+            KeySource::Command(words) => all.push(("api_key_command", list(words.iter().cloned()))),
+        }
+    }
+    match count {
+        0 => {}
+        1 => all.push(("api_key", "(set, not shown)".to_owned())),
+        n => all.push(("api_keys", format!("({n} set, not shown)"))),
+    }
+    for (one, many, names) in
+        [("api_key_env", "api_key_envs", envs), ("api_key_file", "api_key_files", files)]
+    {
+        match names.as_slice() {
+            [] => {}
+            [name] => all.push((one, quoted(name))),
+            _ => all.push((many, list(names.into_iter()))),
+        }
+    }
+    if provider.key_policy == KeyPolicy::RoundRobin {
+        all.push(("key_policy", quoted("round-robin")));
+    }
     all
 }
 

@@ -6,6 +6,8 @@ mod config;
 mod demo;
 mod doctor;
 mod exec;
+mod login;
+mod secret_line;
 mod sessions;
 
 use args::Command;
@@ -40,6 +42,8 @@ pub fn run(command: &Command) -> Exit {
         Command::Exec(args) => exec::exec(args),
         Command::Doctor(args) => doctor::doctor(args),
         Command::Sessions(args) => sessions::sessions(args),
+        Command::Login(args) => login::login(args),
+        Command::Logout(args) => login::logout(args),
         Command::Config(args) => config::config(args),
     }
 }

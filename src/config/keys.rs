@@ -1,5 +1,5 @@
 //! The known keys: what each takes and where it goes.
-use super::{Api, Backend, Config, KeySource, SandboxMode};
+use super::{Api, Backend, Config, KeyPolicy, KeySource, SandboxMode};
 use crate::{log::Mode, secret::Secret};
 use std::{
     path::{Path, PathBuf},
@@ -17,6 +17,13 @@ pub(super) const KEYS: &[&str] = &[
     "providers.*.api_key",
     "providers.*.api_key_env",
     "providers.*.api_key_file",
+    "providers.*.api_key_command",
+    "providers.*.api_keys",
+    "providers.*.api_key_envs",
+    "providers.*.api_key_files",
+    "providers.*.key_policy",
+    "providers.*.auth_url",
+    "providers.*.client_id",
     "providers.*.api",
     "providers.*.models",
     "providers.*.headers.*",
@@ -96,18 +103,19 @@ fn provider(config: &mut Config, name: &str, rest: &[&str], value: &DeValue<'_>)
     if name.is_empty() || name.contains('/') {
         return Err(Fault::Expected("a name of a provider without `/`"));
     }
-    let key = match rest {
-        ["api_key"] => Some(KeySource::Value(Secret::new(text(value)?.trim()))),
-        ["api_key_env"] => Some(KeySource::Env(text(value)?)),
-        ["api_key_file"] => Some(KeySource::File(expand(&config.folder, &text(value)?))),
-        _ => None,
-    };
+    let given = sources(&config.folder, rest, value)?;
     let entry = config.providers.entry(name.to_owned()).or_default();
     match rest {
-        _ if key.is_some() && entry.key.is_some() => {
-            return Err(Fault::Expected("only one of api_key, api_key_env and api_key_file"));
+        _ if !given.is_empty() => entry.keys.extend(given),
+        ["key_policy"] => {
+            entry.key_policy = match value.as_str() {
+                Some("fill-first") => KeyPolicy::FillFirst,
+                Some("round-robin") => KeyPolicy::RoundRobin,
+                _ => return Err(Fault::Expected("\"fill-first\" or \"round-robin\"")),
+            };
         }
-        _ if key.is_some() => entry.key = key,
+        ["auth_url"] => entry.auth_url = Some(url(value)?),
+        ["client_id"] => entry.client_id = Some(text(value)?),
         ["base_url"] => entry.base_url = Some(url(value)?),
         ["api"] => {
             let api = value.as_str().and_then(Api::from_name);
@@ -125,6 +133,32 @@ fn provider(config: &mut Config, name: &str, rest: &[&str], value: &DeValue<'_>)
         _ => return Err(Fault::Unknown),
     }
     Ok(())
+}
+
+/// The keys that one entry gives; none for an entry of another kind. Several entries make a pool, in their order.
+fn sources(folder: &Path, rest: &[&str], value: &DeValue<'_>) -> Set<Vec<KeySource>> {
+    const MANY: &str = "a list of texts";
+    let some = |all: Vec<String>, what| if all.is_empty() { Err(Fault::Expected(what)) } else { Ok(all) };
+    let key = |text: String| KeySource::Value(Secret::new(text.trim()));
+    let file = |path: String| KeySource::File(expand(folder, &path));
+    Ok(match rest {
+        ["api_key"] => vec![key(text(value)?)],
+        ["api_key_env"] => vec![KeySource::Env(text(value)?)],
+        ["api_key_file"] => vec![file(text(value)?)],
+        ["api_keys"] => some(texts(value, MANY)?, MANY)?.into_iter().map(key).collect(),
+        ["api_key_envs"] => some(texts(value, MANY)?, MANY)?.into_iter().map(KeySource::Env).collect(),
+        ["api_key_files"] => some(texts(value, MANY)?, MANY)?.into_iter().map(file).collect(),
+        ["api_key_command"] => {
+            const WHAT: &str = "a command, as a text for the shell or as a list of its words";
+            let words = match value.as_str().map(str::trim) {
+                Some("") => return Err(Fault::Expected(WHAT)),
+                Some(line) => vec!["sh".to_owned(), "-c".to_owned(), line.to_owned()],
+                None => some(texts(value, WHAT)?, WHAT)?,
+            };
+            vec![KeySource::Command(words)]
+        }
+        _ => Vec::new(),
+    })
 }
 
 /// Whether a table at this path is looked into; else it stands where a value should.
@@ -190,6 +224,8 @@ fn url(value: &DeValue<'_>) -> Set<String> {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     match host {
         Some(host) if !host.is_empty() && !host.starts_with('/') => Ok(text.trim_end_matches('/').to_owned()),
+        // `localhost:8080/v1`, as people write it; a bare word is a mistake.
+        None if super::is_bare_address(text) => Ok(format!("http://{}", text.trim_end_matches('/'))),
         _ => Err(Fault::Expected("an address that starts with http:// or https://")),
     }
 }

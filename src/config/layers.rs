@@ -23,6 +23,11 @@ const VARIABLES: &[(&str, &[&str])] = &[
     ("OPENAI_API_KEY", &["providers", "openai", "api_key"]),
     ("OPENAI_API", &["providers", "openai", "api"]),
     ("OPENAI_MODEL", &["model"]),
+    ("HERMES_EDITOR_CODEX_AUTH_URL", &["providers", "codex", "auth_url"]),
+    ("HERMES_EDITOR_CODEX_BASE_URL", &["providers", "codex", "base_url"]),
+    ("HERMES_EDITOR_CODEX_CLIENT_ID", &["providers", "codex", "client_id"]),
+    ("HERMES_EDITOR_OPENROUTER_AUTH_URL", &["providers", "openrouter", "auth_url"]),
+    ("HERMES_EDITOR_OPENROUTER_BASE_URL", &["providers", "openrouter", "base_url"]),
     ("HERMES_EDITOR_MODEL", &["model"]),
     ("HERMES_EDITOR_LOG", &["log", "filter"]),
 ];
@@ -41,7 +46,7 @@ pub(super) fn load(dirs: &DataDirs, env: impl Fn(&str) -> Option<String>) -> Con
         if path.ends_with(&["api_key"])
             && let Some(provider) = config.providers.get_mut(path[1])
         {
-            provider.key = None;
+            provider.keys.clear();
         }
         match keys::set(&mut config, path, &DeValue::String(text.trim().into())) {
             Ok(()) => drop(config.sources.insert(path.join("."), source)),
@@ -160,6 +165,8 @@ fn read_layer(
     };
     let mut values = Vec::new();
     flatten(table.get_ref(), &mut Vec::new(), &mut values);
+    // As they were written: the keys of a provider are tried in that order.
+    values.sort_by_key(|(_, value)| value.span().start);
     for (path, value) in values {
         let names: Vec<&str> = path.iter().map(String::as_str).collect();
         let key = names.join(".");
@@ -218,18 +225,17 @@ fn exposed(config: &mut Config, file: &Path) {
         let open = |f: &Path| std::fs::metadata(f).is_ok_and(|m| m.permissions().mode() & 0o077 != 0);
         let mut found = Vec::new();
         for (name, provider) in &config.providers {
-            match &provider.key {
-                Some(KeySource::Value(_)) if open(file) => {
-                    found.push((file, format!("providers.{name}.api_key")))
-                }
-                Some(KeySource::File(key)) if open(key) => {
-                    found.push((key, format!("providers.{name}.api_key_file")))
-                }
-                _ if !provider.headers.is_empty() && open(file) => {
-                    found.push((file, format!("providers.{name}.headers")))
-                }
-                _ => {}
+            let held = provider.keys.iter().any(|k| matches!(k, KeySource::Value(_)));
+            if held && open(file) {
+                found.push((file, format!("providers.{name}.api_key")));
+            } else if !provider.headers.is_empty() && open(file) {
+                found.push((file, format!("providers.{name}.headers")));
             }
+            let files = provider.keys.iter().filter_map(|k| match k {
+                KeySource::File(key) if open(key) => Some(key.as_path()),
+                _ => None,
+            });
+            found.extend(files.map(|key| (key, format!("providers.{name}.api_key_file"))));
         }
         let found = found.into_iter().map(|(file, key)| Problem {
             source: Source::User(file.to_owned()),

@@ -47,12 +47,18 @@ pub struct Config {
 #[derive(Clone, Debug, Default)]
 pub struct Provider {
     pub base_url: Option<String>,
-    pub key: Option<KeySource>,
+    /// Where keys come from, in the order in which they are tried.
+    pub keys: Vec<KeySource>,
+    pub key_policy: KeyPolicy,
     pub api: Api,
     /// Names of models to offer; empty: ask the endpoint.
     pub models: Vec<String>,
     /// Sent with each request; may hold secrets.
     pub headers: Vec<(String, Secret)>,
+    /// Who signs people in; `None`: the provider's own.
+    pub auth_url: Option<String>,
+    /// What the application is called there.
+    pub client_id: Option<String>,
     /// `None`: the default of the client.
     pub connect_timeout: Option<Duration>,
     /// From the request to the first byte of the answer.
@@ -67,6 +73,27 @@ pub enum KeySource {
     Env(String),
     File(PathBuf),
     Value(Secret),
+    /// A program and its arguments; the first line that it prints.
+    Command(Vec<String>),
+}
+
+/// Which of several keys is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyPolicy {
+    /// The first, until it is refused or used up.
+    #[default]
+    FillFirst,
+    /// Each in its turn.
+    RoundRobin,
+}
+
+/// Whether this is an address without `http://`: a port, `localhost` or numbers tell it from a word.
+pub fn is_bare_address(text: &str) -> bool {
+    let authority = text.split(['/', '?', '#']).next().unwrap_or_default();
+    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
+    let has_port = !host.is_empty() && port.parse::<u16>().is_ok();
+    let plain = authority.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b));
+    plain && (has_port || authority == "localhost" || authority.parse::<std::net::IpAddr>().is_ok())
 }
 
 /// The wire that an endpoint speaks.
@@ -276,17 +303,20 @@ impl Config {
     }
 }
 
-impl Provider {
-    /// The key, read now; `None`: the provider has none configured.
-    pub fn read_key(&self, env: impl Fn(&str) -> Option<String>) -> Result<Option<Secret>, KeyError> {
-        match &self.key {
-            None => Ok(None),
-            Some(KeySource::Value(secret)) => Ok(Some(secret.clone())),
-            Some(KeySource::Env(name)) => match env(name).filter(|v| !v.trim().is_empty()) {
+impl KeySource {
+    /// The key, read now; `None`: it takes a command to know it.
+    ///
+    /// # Errors
+    /// Where the variable or the file has none.
+    pub fn read(&self, env: impl Fn(&str) -> Option<String>) -> Result<Option<Secret>, KeyError> {
+        match self {
+            KeySource::Command(_) => Ok(None),
+            KeySource::Value(secret) => Ok(Some(secret.clone())),
+            KeySource::Env(name) => match env(name).filter(|v| !v.trim().is_empty()) {
                 Some(value) => Ok(Some(Secret::new(value.trim()))),
                 None => Err(KeyError::NotSet(name.clone())),
             },
-            Some(KeySource::File(file)) => {
+            KeySource::File(file) => {
                 let text = layers::read_bounded(file)
                     .map_err(|e| KeyError::File { file: file.clone(), error: std::sync::Arc::new(e) })?;
                 let text = Secret::new(text);

@@ -89,7 +89,7 @@ fn every_key_arrives_and_remembers_its_file() {
     assert_eq!(local.connect_timeout, Some(Duration::from_secs(2)));
     assert_eq!(local.first_byte_timeout, Some(Duration::from_secs(30)));
     assert_eq!(local.idle_timeout, Some(Duration::from_millis(500)));
-    assert!(matches!(&config.providers["work"].key, Some(KeySource::Env(name)) if name == "WORK_KEY"));
+    assert!(matches!(&config.providers["work"].keys[..], [KeySource::Env(name)] if name == "WORK_KEY"));
     let terminal =
         Terminal { backend: Backend::Editor, timeout: Duration::from_secs(60), login_shell: false };
     assert_eq!(config.terminal, terminal);
@@ -150,8 +150,13 @@ fn each_bad_value_is_named_and_the_others_hold() {
             "config.toml:2: `sandbox.network.unasked`: expected true or false",
         ),
         (
-            "[providers.x]\napi_key = \"a\"\napi_key_env = \"B\"",
-            "config.toml:3: `providers.x.api_key_env`: expected only one of api_key, api_key_env and api_key_file",
+            "[providers.x]\nkey_policy = \"random\"",
+            "config.toml:2: `providers.x.key_policy`: expected \"fill-first\" or \"round-robin\"",
+        ),
+        ("[providers.x]\napi_keys = []", "config.toml:2: `providers.x.api_keys`: expected a list of texts"),
+        (
+            "[providers.x]\napi_key_command = \" \"",
+            "config.toml:2: `providers.x.api_key_command`: expected a command, as a text for the shell or as a list of its words",
         ),
     ];
     for (text, expected) in cases {
@@ -191,7 +196,7 @@ fn the_environment_wins_and_is_named() {
     assert_eq!(config.model.as_deref(), Some("openai/org/model"));
     let openai = &config.providers["openai"];
     assert_eq!((openai.api, openai.base_url.as_deref()), (Api::Responses, Some("http://localhost:1/v1")));
-    assert_eq!(openai.read_key(|_| None).unwrap().unwrap().expose(), "sk-1");
+    assert_eq!(openai.keys[0].read(|_| None).unwrap().unwrap().expose(), "sk-1");
     assert_eq!(config.source("model"), Some(&Source::Env("OPENAI_MODEL")));
     let config =
         place.load(&[("OPENAI_MODEL", "x"), ("HERMES_EDITOR_MODEL", "demo/demo"), ("OPENAI_BASE_URL", "")]);
@@ -270,18 +275,63 @@ fn every_listed_key_is_known() {
 }
 
 #[test]
+fn several_keys_are_a_pool_in_the_order_in_which_they_stand() {
+    let place = Place::new(
+        "[providers.x]\napi_key_envs = [\"A\", \"B\"]\napi_key_command = \"pass show x\"\napi_key = \"k-1\"\n\
+         api_keys = [\"k-2\"]\nkey_policy = \"round-robin\"\n[providers.y]\napi_key_command = [\"op\", \"read\"]\n",
+    );
+    let config = place.load(&[]);
+    let x = &config.providers["x"];
+    let [
+        KeySource::Env(a),
+        KeySource::Env(b),
+        KeySource::Command(words),
+        KeySource::Value(k1),
+        KeySource::Value(k2),
+    ] = &x.keys[..]
+    else {
+        panic!("{:?}", x.keys)
+    };
+    assert_eq!((a.as_str(), b.as_str()), ("A", "B"));
+    assert_eq!(words.join(" "), "sh -c pass show x");
+    assert_eq!((k1.expose(), k2.expose(), x.key_policy), ("k-1", "k-2", KeyPolicy::RoundRobin));
+    assert!(matches!(&config.providers["y"].keys[..], [KeySource::Command(w)] if w.join(" ") == "op read"));
+    assert!(config.providers["y"].keys[0].read(|_| None).unwrap().is_none());
+}
+
+#[test]
+fn an_address_without_a_scheme_is_one_where_nothing_else_can_be_meant() {
+    for (given, taken) in [
+        ("localhost:8080/v1/", Some("http://localhost:8080/v1")),
+        ("localhost", Some("http://localhost")),
+        ("box.local:1", Some("http://box.local:1")),
+        ("192.168.0.1", Some("http://192.168.0.1")),
+        ("foo", None),
+        ("foo/v1", None),
+        ("ftp://x", None),
+        (":80", None),
+        ("a b:80", None),
+    ] {
+        let config = Place::new("").load(&[("OPENAI_BASE_URL", given)]);
+        let url = config.providers.get("openai").and_then(|p| p.base_url.as_deref());
+        assert_eq!(url, taken, "{given}");
+        assert_eq!(config.problems.is_empty(), taken.is_some(), "{given}");
+    }
+}
+
+#[test]
 fn keys_are_read_late_and_never_shown() {
     let place = Place::new("[providers.f]\napi_key_file = \"key\"\n[providers.e]\napi_key_env = \"K\"\n");
     fs::write(place.dirs.config.join("key"), "sk-file\n").unwrap();
     fs::set_permissions(place.dirs.config.join("key"), fs::Permissions::from_mode(0o600)).unwrap();
     let config = place.load(&[]);
     assert_eq!(told(&config), [""; 0]);
-    assert_eq!(config.providers["f"].read_key(|_| None).unwrap().unwrap().expose(), "sk-file");
-    let key = config.providers["e"].read_key(|n| (n == "K").then(|| "sk-env".into())).unwrap();
+    assert_eq!(config.providers["f"].keys[0].read(|_| None).unwrap().unwrap().expose(), "sk-file");
+    let key = config.providers["e"].keys[0].read(|n| (n == "K").then(|| "sk-env".into())).unwrap();
     assert_eq!(key.unwrap().expose(), "sk-env");
-    assert!(config.providers["e"].read_key(|_| None).unwrap_err().to_string().contains("K is not set"));
+    assert!(config.providers["e"].keys[0].read(|_| None).unwrap_err().to_string().contains("K is not set"));
     fs::write(place.dirs.config.join("key"), " \n").unwrap();
-    assert!(config.providers["f"].read_key(|_| None).is_err());
+    assert!(config.providers["f"].keys[0].read(|_| None).is_err());
 
     let place = Place::new("[providers.v]\napi_key = \"sk-value\"\n");
     fs::set_permissions(place.dirs.config_file(), fs::Permissions::from_mode(0o644)).unwrap();

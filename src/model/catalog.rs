@@ -2,6 +2,7 @@
 //!
 //! Nothing here waits for the network but [`Registry::refresh_models`].
 mod ask;
+mod credentials;
 mod facts;
 mod input;
 mod list;
@@ -16,11 +17,13 @@ pub use row::{ModelRow, ProviderRow};
 
 use super::{
     ErrorKind, ImageLimits, ModelError, ModelInfo, Provider,
+    auth::Vault,
     dialect::{Dialect, anthropic, gemini, openai_chat, openai_responses},
-    http::{Connections, Endpoint, HttpProvider, KeySource, Timeouts},
+    http::{Connections, Endpoint, HttpProvider},
 };
+use credentials::endpoint;
 use input::base_url;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What the registry is made from.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +34,8 @@ pub struct Input {
     pub model: Option<String>,
     /// The one that was chosen last, for where the configuration names none.
     pub remembered: Option<String>,
+    /// What is stored, and whom secrets are told to.
+    pub vault: Vault,
 }
 
 /// Whether requests to a provider can be signed.
@@ -66,6 +71,7 @@ pub struct Registry {
     model: Option<String>,
     remembered: Option<String>,
     lists: Arc<Lists>,
+    vault: Vault,
 }
 
 /// Models of one provider that are offered.
@@ -116,7 +122,7 @@ impl Registry {
                 let named = configured.contains(&name);
                 let at = row.base_url.as_deref().and_then(host);
                 let facts = hosts.iter().find(|(host, _)| at.as_ref() == Some(host)).map(|(_, n)| n.clone());
-                let entry = Entry { facts, ..Entry::new(&name, row, named) };
+                let entry = Entry { facts, ..Entry::new(&name, row, named, &input.vault) };
                 (name, entry)
             })
             .collect();
@@ -127,6 +133,7 @@ impl Registry {
             model,
             remembered: input.remembered,
             lists: Arc::default(),
+            vault: input.vault,
         }
     }
 
@@ -231,27 +238,6 @@ impl Registry {
                 .is_some_and(|entry| self.is_usable(name, entry) || self.listed(name, entry).is_some())
     }
 
-    /// Whether a provider's requests can be signed, looked up anew with each call. Unknown names need nothing.
-    pub fn credential_state(&self, provider: &str) -> CredentialState {
-        let Some(Ok(endpoint)) = self.entries.get(provider).map(|e| &e.endpoint) else {
-            return CredentialState::NotNeeded;
-        };
-        if endpoint.key.key().is_some() {
-            return CredentialState::Present;
-        }
-        if !endpoint.needs_key {
-            return CredentialState::NotNeeded;
-        }
-        let env = endpoint.key.env().map(str::to_owned);
-        let hint = match &env {
-            Some(env) => format!(
-                "Set {env} where the editor starts the agent, or put `api_key` or `api_key_file` under [providers.{provider}] into config.toml."
-            ),
-            None => format!("Put `api_key` or `api_key_file` under [providers.{provider}] into config.toml."),
-        };
-        CredentialState::Missing { env, hint }
-    }
-
     /// The names of the providers, each with its title.
     pub fn providers(&self) -> impl Iterator<Item = (&str, &str)> {
         self.entries.iter().map(|(name, entry)| (name.as_str(), entry.title.as_str()))
@@ -296,7 +282,7 @@ impl Registry {
 }
 
 impl Entry {
-    fn new(name: &str, row: ProviderRow, configured: bool) -> Self {
+    fn new(name: &str, row: ProviderRow, configured: bool, vault: &Vault) -> Self {
         let title = row.title.clone().unwrap_or_else(|| name.to_owned());
         let dialect: Arc<dyn Dialect> = match row.api.unwrap_or_default() {
             Api::Chat => Arc::new(openai_chat::OpenAiChat::new(name, row.chat.clone().unwrap_or_default())),
@@ -309,7 +295,7 @@ impl Entry {
             }
             Api::Gemini => Arc::new(gemini::Gemini::new(name, row.gemini.clone().unwrap_or_default())),
         };
-        let endpoint = endpoint(name, &row).map(Arc::new);
+        let endpoint = endpoint(name, &row, vault).map(Arc::new);
         Entry { title, row, dialect, endpoint, configured, facts: None }
     }
 
@@ -345,25 +331,6 @@ fn host(url: &str) -> Option<String> {
     // Many servers share this machine.
     (!host.eq_ignore_ascii_case("localhost") && host.parse::<std::net::IpAddr>().is_err())
         .then(|| host.to_ascii_lowercase())
-}
-
-fn endpoint(name: &str, row: &ProviderRow) -> Result<Endpoint, String> {
-    let text = row.base_url.as_deref().ok_or_else(|| format!("The provider \"{name}\" has no address. Put `base_url` under [providers.{name}] into config.toml."))?;
-    let base = base_url(text, row.api.unwrap_or_default()).ok_or_else(|| format!("The `base_url` of the provider \"{name}\" is no http or https URL. Correct it in config.toml or in the environment."))?;
-    let keys = [
-        row.key.clone().map(KeySource::Value),
-        row.key_file.clone().map(KeySource::File),
-        row.key_env.clone().map(KeySource::Env),
-    ];
-    let key = KeySource::First(keys.into_iter().flatten().collect());
-    let mut endpoint = Endpoint::new(base, key, row.needs_key.unwrap_or(row.key_env.is_some()));
-    endpoint.headers = row.headers.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-    let Timeouts { first, idle } = endpoint.timeouts;
-    endpoint.timeouts = Timeouts {
-        first: row.first_byte_seconds.map_or(first, Duration::from_secs),
-        idle: row.idle_seconds.map_or(idle, Duration::from_secs),
-    };
-    Ok(endpoint)
 }
 
 fn wrong(kind: ErrorKind, message: String) -> ModelError {

@@ -6,10 +6,12 @@ mod endpoint;
 #[cfg(test)]
 mod tests;
 
-pub use endpoint::{Connections, Endpoint, KeySource, Timeouts};
+pub(super) use endpoint::is_loopback;
+pub use endpoint::{Connections, Endpoint, SignIn, Timeouts};
 
 use super::{
     Delta, ErrorKind, ModelError, ModelInfo, Provider, Request,
+    auth::{Credential, Failed},
     dialect::{Decoded, Dialect},
     failure::Failure,
     reply::Reply,
@@ -38,12 +40,8 @@ pub struct HttpProvider {
 }
 
 impl HttpProvider {
-    async fn open(&self, request: &Request) -> Result<Response, Failure> {
+    async fn open(&self, request: &Request, credential: Option<&Credential>) -> Result<Response, Failure> {
         let endpoint = &*self.endpoint;
-        let key = endpoint.key.key();
-        if key.is_none() && endpoint.needs_key {
-            return Err(Failure::new(ErrorKind::Auth, "no key is set"));
-        }
         let url = endpoint.url(&self.dialect.path(&self.model, request));
         let body = self.dialect.body(&self.model, request);
         let mut call = self
@@ -55,9 +53,8 @@ impl HttpProvider {
         for (name, value) in self.dialect.headers() {
             call = call.header(*name, *value);
         }
-        if let Some(key) = &key {
-            let (name, prefix) = self.dialect.auth();
-            call = call.header(name, secret_header(prefix, key)?);
+        if let Some(credential) = credential {
+            call = signed(call, &*self.dialect, credential)?;
         }
         for (name, value) in &endpoint.headers {
             call = call.header(name, secret_header("", value)?);
@@ -75,10 +72,33 @@ impl HttpProvider {
         format!("{} {}", self.endpoint.base, self.model)
     }
 
-    fn error(&self, failure: Failure) -> ModelError {
-        let hint = self.endpoint.hint(failure.kind);
-        failure.at(&self.endpoint.host(), self.endpoint.key.key().as_ref(), hint.as_deref())
+    /// The credential for the next request; `None` where the provider takes requests without.
+    async fn credential(&self) -> Result<Option<Credential>, Failure> {
+        let found = self.endpoint.credentials.credential(&self.connections).await?;
+        if found.is_none() && self.endpoint.needs_key {
+            return Err(Failure::new(ErrorKind::Auth, "there is no key and no login"));
+        }
+        Ok(found)
     }
+
+    fn error(&self, failure: Failure, used: Option<&Credential>) -> ModelError {
+        let hint = self.endpoint.hint(failure.kind);
+        failure.at(&self.endpoint.host(), used.map(|u| &u.secret), hint.as_deref())
+    }
+}
+
+fn signed(
+    call: reqwest::RequestBuilder,
+    dialect: &dyn Dialect,
+    credential: &Credential,
+) -> Result<reqwest::RequestBuilder, Failure> {
+    let (name, prefix) = dialect.auth();
+    let call = call.header(name, secret_header(prefix, &credential.secret)?);
+    Ok(match &credential.account {
+        // <https://github.com/openai/codex/blob/main/codex-rs/model-provider/src/bearer_auth_provider.rs>
+        Some(account) => call.header("chatgpt-account-id", account),
+        None => call,
+    })
 }
 
 fn secret_header(prefix: &str, secret: &Secret) -> Result<reqwest::header::HeaderValue, Failure> {
@@ -113,7 +133,7 @@ async fn refused(mut response: Response) -> Failure {
 }
 
 /// `Retry-After`: seconds or a date; `retry-after-ms` is more exact. RFC 9110, section 10.2.3.
-fn wait_of(millis: Option<&str>, after: Option<&str>) -> Option<Duration> {
+pub(super) fn wait_of(millis: Option<&str>, after: Option<&str>) -> Option<Duration> {
     if let Some(millis) = millis.and_then(|m| m.trim().parse::<f64>().ok()) {
         return Duration::try_from_secs_f64(millis / 1000.0).ok();
     }
@@ -130,7 +150,7 @@ fn silent(what: &str, after: Duration) -> Failure {
 }
 
 /// An error of the connection, as a failure; it never holds the URL.
-fn broken(error: &reqwest::Error) -> Failure {
+pub(super) fn broken(error: &reqwest::Error) -> Failure {
     let (mut tls, mut at): (bool, Option<&(dyn StdError + 'static)>) = (false, Some(error));
     while let Some(one) = at {
         tls |= one.is::<rustls::Error>()
@@ -160,6 +180,12 @@ struct Run<'a> {
     stripped: Option<Request>,
     /// What was taken out, not yet known to have helped.
     taken: Vec<strip::What>,
+    /// What signs it, once that was looked up.
+    credential: Option<Credential>,
+    /// The credential was renewed after it was refused: that is done but once.
+    renewed: bool,
+    /// Something of the reply was passed on: nothing is sent again.
+    spoke: bool,
     phase: Phase,
     ready: std::vec::IntoIter<Decoded>,
 }
@@ -180,6 +206,52 @@ impl Run<'_> {
         self.stripped.as_ref().unwrap_or(self.request)
     }
 
+    async fn open(&mut self) -> Result<Response, Failure> {
+        if self.credential.is_none() {
+            self.credential = self.provider.credential().await?;
+        }
+        self.provider.open(self.request(), self.credential.as_ref()).await
+    }
+
+    /// Renews the credential after a 401, once, so that the request can be sent again.
+    ///
+    /// # Errors
+    /// What the request failed with in the end.
+    async fn renew(&mut self, failure: Failure) -> Result<(), Failure> {
+        let Some(used) = self.credential.as_ref().filter(|_| failure.status == Some(401) && !self.renewed)
+        else {
+            return Err(failure);
+        };
+        self.renewed = true;
+        let (pool, connections) = (&self.provider.endpoint.credentials, &self.provider.connections);
+        self.credential = Some(pool.renewed(used, connections).await?.ok_or(failure)?);
+        Ok(())
+    }
+
+    /// The error as it is told. Where the provider has another credential to go on with, it is one that is tried again at
+    /// once (see `retry`), and says so.
+    fn failed(&self, failure: Failure) -> ModelError {
+        let used = self.credential.as_ref();
+        let next =
+            used.filter(|_| !self.spoke).map(|u| self.provider.endpoint.credentials.failed(u, &failure));
+        let Some(Failed::Next(name)) = next else { return self.provider.error(failure, used) };
+        let host = self.provider.endpoint.host();
+        let mut error = failure.at(&host, used.map(|u| &u.secret), Some(&format!("Going on with {name}.")));
+        (error.kind, error.retry_after) = (ErrorKind::RateLimit, Some(Duration::ZERO));
+        error
+    }
+
+    /// The provider took the request: what helped is remembered, and the reply is read.
+    fn taken(&mut self, response: Response) -> Phase {
+        let (place, learned) = (self.provider.place(), &self.provider.connections.learned);
+        self.taken.drain(..).for_each(|what| learned.remember(&place, what, self.request));
+        if let Some(used) = &self.credential {
+            self.provider.endpoint.credentials.worked(used);
+        }
+        let reply = Reply::new(self.provider.dialect.decoder(self.request()));
+        Phase::Body { response: Box::new(response), reply, begun: false }
+    }
+
     async fn next(&mut self) -> Option<Result<Delta, ModelError>> {
         loop {
             if let Some(decoded) = self.ready.next() {
@@ -187,13 +259,19 @@ impl Run<'_> {
                     self.phase = Phase::Over;
                     self.ready = Vec::new().into_iter();
                 }
-                return Some(decoded.map_err(|failure| self.provider.error(failure)));
+                let out = decoded.map_err(|failure| self.failed(failure));
+                self.spoke = true;
+                return Some(out);
             }
             let out = match &mut self.phase {
                 Phase::Over => return None,
                 Phase::Begin => {
-                    match self.provider.open(self.stripped.as_ref().unwrap_or(self.request)).await {
+                    match self.open().await {
                         Err(failure) => {
+                            let failure = match self.renew(failure).await {
+                                Ok(()) => continue,
+                                Err(failure) => failure,
+                            };
                             // Each kind of thing can be taken out but once, so this ends.
                             if let Some((what, less)) = strip::without(&failure, self.request()) {
                                 self.taken.push(what);
@@ -203,13 +281,7 @@ impl Run<'_> {
                             vec![Err(failure)]
                         }
                         Ok(response) => {
-                            let (place, learned) =
-                                (self.provider.place(), &self.provider.connections.learned);
-                            self.taken
-                                .drain(..)
-                                .for_each(|what| learned.remember(&place, what, self.request));
-                            let reply = Reply::new(self.provider.dialect.decoder(self.request()));
-                            self.phase = Phase::Body { response: Box::new(response), reply, begun: false };
+                            self.phase = self.taken(response);
                             continue;
                         }
                     }
@@ -288,6 +360,9 @@ impl Provider for HttpProvider {
             request,
             stripped,
             taken: Vec::new(),
+            credential: None,
+            renewed: false,
+            spoke: false,
             phase: Phase::Begin,
             ready: Vec::new().into_iter(),
         };
@@ -302,7 +377,7 @@ impl Provider for HttpProvider {
 /// The JSON at a path below the endpoint, bounded in bytes and time: what a server says of its models. With a body it
 /// is asked by POST.
 pub(super) async fn get_json(
-    connections: &Connections,
+    connections: &Arc<Connections>,
     endpoint: &Endpoint,
     dialect: &dyn Dialect,
     path: &str,
@@ -318,9 +393,8 @@ pub(super) async fn get_json(
     for (name, value) in dialect.headers() {
         call = call.header(*name, *value);
     }
-    if let Some(key) = endpoint.key.key() {
-        let (name, prefix) = dialect.auth();
-        call = call.header(name, secret_header(prefix, &key)?);
+    if let Some(credential) = endpoint.credentials.credential(connections).await? {
+        call = signed(call, dialect, &credential)?;
     }
     for (name, value) in &endpoint.headers {
         call = call.header(name, secret_header("", value)?);

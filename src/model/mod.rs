@@ -1,4 +1,5 @@
 //! Models: a `Provider` streams deltas; a `Dialect` (pure) turns a request into bytes and bytes into deltas.
+pub mod auth;
 pub mod catalog;
 pub mod demo;
 pub mod dialect;

@@ -1,57 +1,136 @@
 //! Our own secrets stay out of what the model reads, the editor shows and the store keeps: `[secret:NAME]` stands for them.
-use super::Secret;
-use std::{borrow::Cow, fmt, sync::Arc};
+use super::{Secret, forms};
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
 
 /// Shorter values are not looked for: replacing them would tear up ordinary text.
 const SHORTEST: usize = 8;
 /// A shorter value of lower-case words alone (`lm-studio`, `not-needed`) is what servers without keys are given.
 const PLAIN: usize = 16;
 
-/// The secrets of this process, by name. A clone is cheap, as is everything where there are none.
+/// The secrets of this process, by name. Clones are the same set: what one learns, all of them keep out. A clone is cheap,
+/// as is everything where there are none.
 #[derive(Clone, Default)]
-pub struct Redactor(Arc<[Named]>);
+pub struct Redactor(Arc<Shared>);
 
-struct Named {
+#[derive(Default)]
+struct Shared {
+    table: RwLock<Arc<Table>>,
+    told: Mutex<Vec<Told>>,
+}
+
+type Told = Box<dyn Fn(&str) + Send + Sync>;
+
+/// What is looked for: each secret as it is and in base64.
+#[derive(Default)]
+struct Table {
+    secrets: Vec<(String, Secret)>,
+    /// The longest first: one may hold another.
+    forms: Vec<Form>,
+    /// The forms that begin with a byte, by that byte; empty where there are none at all.
+    starts: Vec<Vec<usize>>,
+}
+
+#[derive(Clone)]
+struct Form {
     placeholder: String,
     value: Secret,
 }
 
+impl Table {
+    fn new(secrets: Vec<(String, Secret)>) -> Self {
+        let mut forms: Vec<Form> = Vec::new();
+        for (name, secret) in &secrets {
+            let encoded = forms::base64(secret.expose().as_bytes()).into_iter().map(Secret::new);
+            for value in std::iter::once(secret.clone()).chain(encoded) {
+                if !forms.iter().any(|f| f.value.expose() == value.expose()) {
+                    forms.push(Form { placeholder: format!("[secret:{name}]"), value });
+                }
+            }
+        }
+        forms.sort_by_key(|f| std::cmp::Reverse(f.value.expose().len()));
+        let mut starts = vec![Vec::new(); if forms.is_empty() { 0 } else { 256 }];
+        for (at, form) in forms.iter().enumerate() {
+            if let Some(first) = form.value.expose().bytes().next() {
+                starts[usize::from(first)].push(at);
+            }
+        }
+        Table { secrets, forms, starts }
+    }
+
+    /// The longest form that begins here, whole or (`cut`) as far as there is text.
+    fn found(&self, rest: &[u8], cut: bool) -> Option<&Form> {
+        let at = self.starts.get(usize::from(*rest.first()?))?;
+        at.iter().map(|at| &self.forms[*at]).find(|f| {
+            let value = f.value.expose().as_bytes();
+            rest.starts_with(value) || (cut && value.starts_with(rest))
+        })
+    }
+}
+
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|n| &n.placeholder)).finish()
+        f.debug_list().entries(self.table().secrets.iter().map(|(name, _)| name)).finish()
     }
 }
 
 impl Redactor {
     /// Of (name, value) pairs. Values that are too short or too plain to be keys are left out; the first name counts.
     pub fn new(secrets: impl IntoIterator<Item = (String, Secret)>) -> Self {
-        let mut all: Vec<Named> = Vec::new();
+        let redactor = Self::default();
+        redactor.add(secrets);
+        redactor
+    }
+
+    /// Adds what became known later: a key that was read again, a token that was refreshed.
+    pub fn add(&self, secrets: impl IntoIterator<Item = (String, Secret)>) {
+        let mut table = self.0.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = table.secrets.clone();
+        let before = all.len();
         for (name, value) in secrets {
             let trimmed = value.expose().trim();
             let plain = trimmed.bytes().all(|b| b.is_ascii_lowercase() || matches!(b, b'-' | b'_'));
             let is_key = trimmed.len() >= SHORTEST && !(plain && trimmed.len() < PLAIN);
-            if is_key && !all.iter().any(|n| n.value.expose() == trimmed) {
-                all.push(Named { placeholder: format!("[secret:{name}]"), value: Secret::new(trimmed) });
+            if is_key && !all.iter().any(|(_, known)| known.expose() == trimmed) {
+                all.push((name, Secret::new(trimmed)));
             }
         }
-        // The longest first: one may hold another.
-        all.sort_by_key(|n| std::cmp::Reverse(n.value.expose().len()));
-        Self(all.into())
+        if all.len() == before {
+            return;
+        }
+        let known = std::mem::replace(&mut *table, Arc::new(Table::new(all)));
+        let now = table.clone();
+        drop(table);
+        let told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
+        for form in
+            now.forms.iter().filter(|f| !known.forms.iter().any(|k| k.value.expose() == f.value.expose()))
+        {
+            told.iter().for_each(|tell| tell(form.value.expose()));
+        }
+    }
+
+    /// Tells every form of every secret, now and when one is added: only to what keeps them out of something else.
+    pub fn tell(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
+        let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
+        self.table().forms.iter().for_each(|f| tell(f.value.expose()));
+        told.push(Box::new(tell));
+    }
+
+    fn table(&self) -> Arc<Table> {
+        self.0.table.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The values themselves: only for what keeps them out of something else.
-    pub fn values(&self) -> impl Iterator<Item = &Secret> {
-        self.0.iter().map(|n| &n.value)
+        self.table().forms.is_empty()
     }
 
     /// The text with a placeholder for each secret.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
-        for Named { placeholder, value } in self.0.iter() {
+        for Form { placeholder, value } in &self.table().forms {
             if text.contains(value.expose()) {
                 text = Cow::Owned(text.replace(value.expose(), placeholder));
             }
@@ -65,9 +144,10 @@ impl Redactor {
     }
 
     /// A placeholder that `new` has more often than `old`: written to a file, it would not be the secret.
-    pub fn added_placeholder(&self, old: &str, new: &str) -> Option<&str> {
-        let names = self.0.iter().map(|n| n.placeholder.as_str());
-        names.into_iter().find(|p| new.matches(p).count() > old.matches(p).count())
+    pub fn added_placeholder(&self, old: &str, new: &str) -> Option<String> {
+        let table = self.table();
+        let mut names = table.forms.iter().map(|f| f.placeholder.as_str());
+        names.find(|p| new.matches(p).count() > old.matches(p).count()).map(str::to_owned)
     }
 
     /// For text that comes in pieces.
@@ -85,7 +165,8 @@ pub struct Stream {
 impl Stream {
     /// What can be passed on; borrowed where it is the input as it was. `last`: nothing more comes.
     pub fn push<'a>(&mut self, bytes: &'a [u8], last: bool) -> Cow<'a, [u8]> {
-        if self.redactor.is_empty() {
+        let table = self.redactor.table();
+        if table.forms.is_empty() {
             return Cow::Borrowed(bytes);
         }
         let joined: Cow<'a, [u8]> = if self.held.is_empty() {
@@ -98,16 +179,12 @@ impl Stream {
         let (mut out, mut from, mut at): (Vec<u8>, usize, usize) = (Vec::new(), 0, 0);
         while at < joined.len() {
             let rest = &joined[at..];
-            let found = self.redactor.0.iter().find(|n| {
-                let value = n.value.expose().as_bytes();
-                rest.starts_with(value) || (!last && value.starts_with(rest))
-            });
-            match found {
+            match table.found(rest, !last) {
                 None => at += 1,
-                Some(n) if n.value.expose().len() <= rest.len() => {
+                Some(form) if form.value.expose().len() <= rest.len() => {
                     out.extend_from_slice(&joined[from..at]);
-                    out.extend_from_slice(n.placeholder.as_bytes());
-                    at += n.value.expose().len();
+                    out.extend_from_slice(form.placeholder.as_bytes());
+                    at += form.value.expose().len();
                     from = at;
                 }
                 Some(_) => {
@@ -195,9 +272,43 @@ mod tests {
     }
 
     #[test]
+    fn what_is_learnt_later_is_kept_out_by_every_clone() {
+        let r = Redactor::default();
+        let (clone, mut stream) = (r.clone(), r.stream());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let told = seen.clone();
+        r.tell(move |value| told.lock().unwrap().push(value.to_owned()));
+        assert_eq!(stream.push(b"tok-0123456789", false), &b"tok-0123456789"[..]);
+        r.add([("T".to_owned(), Secret::new("tok-0123456789"))]);
+        r.add([("AGAIN".to_owned(), Secret::new("tok-0123456789"))]);
+        assert_eq!(clone.text("a tok-0123456789"), "a [secret:T]");
+        assert_eq!(stream.push(b"tok-0123456789", true), &b"[secret:T]"[..]);
+        let seen = seen.lock().unwrap();
+        assert!(seen.contains(&"tok-0123456789".to_owned()) && seen.len() > 3, "{seen:?}");
+    }
+
+    #[test]
+    fn a_secret_in_base64_is_one_too() {
+        use base64::{Engine, engine::general_purpose::*};
+        let key = "sk-own?~3f9d2c71aa~?";
+        let r = Redactor::new([("K".to_owned(), Secret::new(key))]);
+        for around in ["", "u:", "me:", "user:", "x", "xy", "\u{fffd}:"] {
+            for engine in [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE, &URL_SAFE_NO_PAD] {
+                for behind in ["", "\n", "more"] {
+                    let header = format!("Basic {}", engine.encode(format!("{around}{key}{behind}")));
+                    let shown = r.text(&header).into_owned();
+                    assert!(shown.contains("[secret:K]"), "{header}");
+                    let streamed = r.stream().push(header.as_bytes(), true).into_owned();
+                    assert_eq!(String::from_utf8(streamed).unwrap(), shown);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn only_what_is_added_is_told() {
         let r = redactor();
-        assert_eq!(r.added_placeholder("", "k=[secret:A]"), Some("[secret:A]"));
+        assert_eq!(r.added_placeholder("", "k=[secret:A]").as_deref(), Some("[secret:A]"));
         assert_eq!(r.added_placeholder("# [secret:A]", "# [secret:A]."), None);
         assert_eq!(r.added_placeholder("", "[secret:OTHER]"), None);
     }

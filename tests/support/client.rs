@@ -26,7 +26,8 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// From words: `fs=rw`, `fs=r`, `notices`, `compaction`, `terminal`, `terminal_output`, `hunks`, `name=zed`.
+    /// From words: `fs=rw`, `fs=r`, `notices`, `compaction`, `terminal`, `terminal_output`, `hunks`, `auth-terminal`, `terminal-auth` (its older
+    /// form), `elicit-url`, `elicit-form`, `name=zed`.
     pub fn of(words: &str) -> Profile {
         let mut profile = Profile { name: "scripted".into(), capabilities: json!({}) };
         let caps = &mut profile.capabilities;
@@ -39,6 +40,10 @@ impl Profile {
                 "terminal" => caps["terminal"] = json!(true),
                 "terminal_output" => caps["_meta"]["terminal_output"] = json!(true),
                 "hunks" => caps["_meta"]["hermes-editor"]["hunkReview"] = json!(true),
+                "auth-terminal" => caps["auth"]["terminal"] = json!(true),
+                "terminal-auth" => caps["_meta"]["terminal-auth"] = json!(true),
+                "elicit-url" => caps["elicitation"]["url"] = json!({}),
+                "elicit-form" => caps["elicitation"]["form"] = json!({}),
                 "none" => {}
                 word => match word.split_once('=') {
                     Some(("name", name)) => profile.name = name.into(),

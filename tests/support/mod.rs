@@ -3,6 +3,7 @@
 pub mod client;
 pub mod env;
 pub mod model_server;
+pub mod oauth_server;
 pub mod render;
 pub mod replay;
 pub mod schema;

@@ -71,6 +71,20 @@ impl Reply {
         self.pieces.push(Piece::Reset);
         self
     }
+    /// A whole answer of the Responses API.
+    pub fn responses(text: &str) -> Self {
+        let mut reply = Reply::default();
+        reply.event(&json!({"type": "response.output_text.delta", "item_id": "m", "delta": text}));
+        let usage = json!({"input_tokens": 1, "output_tokens": 1, "total_tokens": 2});
+        reply.event(&json!({"type": "response.completed",
+            "response": {"id": "r", "status": "completed", "output": [], "usage": usage}}));
+        reply
+    }
+    /// An error with this status.
+    pub fn status(status: u16, body: &Value) -> Self {
+        let headers = vec![("content-type".into(), "application/json".into())];
+        Reply { status, headers, pieces: vec![Piece::Bytes(body.to_string().into_bytes())] }
+    }
     pub fn end(mut self, finish: &str) -> Self {
         self.chunk(json!({}), json!(finish));
         self.pieces.push(Piece::Bytes(b"data: [DONE]\n\n".to_vec()));
@@ -78,10 +92,11 @@ impl Reply {
     }
 }
 
+/// A place where an answer waits.
 #[derive(Clone, Default)]
-struct Gate {
-    reached: CancellationToken,
-    open: CancellationToken,
+pub struct Gate {
+    pub reached: CancellationToken,
+    pub open: CancellationToken,
 }
 
 #[derive(Default)]
@@ -138,7 +153,8 @@ impl ModelServer {
         self.state.replies.lock().unwrap().len()
     }
 
-    /// The bodies of all requests so far, each with the path as `path` and its authorization as `auth`.
+    /// The bodies of all requests so far, each with the path as `path`, its authorization as `auth` and its ChatGPT account
+    /// as `account`.
     pub fn requests(&self) -> Vec<Value> {
         self.state.requests.lock().unwrap().clone()
     }
@@ -175,6 +191,7 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
             let mut body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
             body["path"] = head.path.into();
             body["auth"] = head.auth.into();
+            body["account"] = head.account.into();
             state.requests.lock().unwrap().push(body);
             let reply = state.replies.lock().unwrap().pop_front();
             reply.unwrap_or_else(|| Reply {
@@ -191,17 +208,21 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
     }
 }
 
-struct Head {
-    method: String,
-    path: String,
-    auth: String,
+/// What a request begins with.
+pub struct Head {
+    pub method: String,
+    pub path: String,
+    pub auth: String,
+    /// `chatgpt-account-id`.
+    pub account: String,
 }
 
-async fn request(stream: &mut BufReader<TcpStream>) -> Option<(Head, Vec<u8>)> {
+pub async fn request(stream: &mut BufReader<TcpStream>) -> Option<(Head, Vec<u8>)> {
     let mut line = String::new();
     stream.read_line(&mut line).await.ok().filter(|n| *n > 0)?;
     let mut words = line.split_whitespace();
-    let mut head = Head { method: words.next()?.into(), path: words.next()?.into(), auth: String::new() };
+    let (method, path) = (words.next()?.into(), words.next()?.into());
+    let mut head = Head { method, path, auth: String::new(), account: String::new() };
     let mut length = 0;
     loop {
         let mut line = String::new();
@@ -210,6 +231,7 @@ async fn request(stream: &mut BufReader<TcpStream>) -> Option<(Head, Vec<u8>)> {
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.trim().parse().ok()?,
             "authorization" => head.auth = value.trim().into(),
+            "chatgpt-account-id" => head.account = value.trim().into(),
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 use super::{
     PATIENCE,
     client::{Client, Fs, Incoming, Profile},
-    env::World,
+    env::{BIN, World},
     render::{Item, Names, plain, quote, quote_more},
     replay::{Live, Seen},
     script::{self, Block, reply, text_of},
@@ -45,6 +45,7 @@ pub async fn run(text: &str, update: bool) -> (String, Vec<String>) {
         (at(&world.home), "$HOME".into()),
         (at(&world.base), "$BASE".into()),
         (world.model.addr.to_string(), "MODEL".into()),
+        (BIN.into(), "$BIN".into()),
         (format!("\"version\":\"{}\"", env!("CARGO_PKG_VERSION")), "\"version\":\"V\"".into()),
     ];
     let mut run = Run {

@@ -1,11 +1,15 @@
 //! `doctor`: what was found on this machine, and what to do about what is missing. Changes nothing.
 mod editors;
 mod files;
+mod logins;
 mod model;
 mod sandbox;
 
 use super::{Exit, args::DoctorArgs, client::Style, say};
-use crate::config::{Config, DataDirs};
+use crate::{
+    config::{Config, DataDirs},
+    model::auth::{Vault, store::CredentialStore},
+};
 use serde::Serialize;
 use std::io::{self, IsTerminal};
 
@@ -62,9 +66,13 @@ fn examine() -> Vec<Finding> {
         Err(e) => all.push(Finding::new("folders", State::Action, e.to_string())),
         Ok(dirs) => {
             let config = Config::load(&dirs, |name| std::env::var(name).ok());
+            // What a session in this folder would have, and what its project may not set.
+            let config = std::env::current_dir().map(|here| config.for_project(&here)).unwrap_or(config);
+            let vault = Vault { store: Some(CredentialStore::new(&dirs)), ..Vault::default() };
             all.extend(files::config(&dirs, &config));
             all.extend(files::store(&dirs));
-            all.extend(model::check(&config));
+            all.extend(logins::check(&config, &vault));
+            all.extend(model::check(&config, vault));
             all.extend(sandbox::check(&config));
         }
     }

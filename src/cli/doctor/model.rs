@@ -2,19 +2,29 @@
 use super::{Finding, State};
 use crate::{
     config::Config,
-    model::{CredentialState, Registry, demo},
+    model::{CredentialState, Registry, auth::Vault, demo},
 };
 use std::time::Duration;
 
 const AREA: &str = "model";
 /// For the list of models.
 const LIMIT: Duration = Duration::from_secs(3);
+/// For the refresh of a login.
+const SETTLED: Duration = Duration::from_secs(25);
 /// Names that are shown of a list.
 const NAMES: usize = 8;
 
-pub fn check(config: &Config) -> Vec<Finding> {
-    let registry = crate::setup::registry(config);
-    super::super::block_on(examine(&registry))
+pub fn check(config: &Config, vault: Vault) -> Vec<Finding> {
+    let registry = crate::setup::registry(config, vault.clone());
+    let examined = async {
+        let all = examine(&registry).await;
+        // A login that had to be refreshed for the question: its new token must be kept even if the answer took too long.
+        if let Some(store) = &vault.store {
+            _ = tokio::time::timeout(SETTLED, store.settled()).await;
+        }
+        all
+    };
+    super::super::block_on(examined)
         .unwrap_or_else(|e| vec![Finding::new(AREA, State::Action, format!("nothing could be asked: {e}"))])
 }
 
@@ -30,7 +40,7 @@ async fn examine(registry: &Registry) -> Vec<Finding> {
     let Some(id) = chosen else {
         return vec![Finding::new(AREA, State::Action, "no model is configured").next(
             "set OPENAI_API_KEY and OPENAI_MODEL (and OPENAI_BASE_URL for another server) where the editor is \
-             started, or `model` in config.toml; `hermes-editor demo` needs none",
+             started, run `hermes-editor login`, or set `model` in config.toml; `hermes-editor demo` needs none",
         )];
     };
     if id == demo::ID {
@@ -40,7 +50,9 @@ async fn examine(registry: &Registry) -> Vec<Finding> {
     let mut all = vec![Finding::new(AREA, State::Good, format!("{id} is {found}"))];
     let provider = id.split_once('/').map_or(id.as_str(), |(provider, _)| provider);
     match registry.credential_state(provider) {
-        CredentialState::Present => all.push(Finding::new(AREA, State::Good, "a key is there (not shown)")),
+        CredentialState::Present => {
+            all.push(Finding::new(AREA, State::Good, "a key or a login is there (not shown)"));
+        }
         CredentialState::NotNeeded => all.push(Finding::new(AREA, State::Good, "no key is needed")),
         CredentialState::Missing { hint, .. } => {
             all.push(Finding::new(AREA, State::Action, format!("there is no key for {provider}")).next(hint));

@@ -13,7 +13,7 @@ use crate::model::{
 };
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// How long a server on this machine that nobody named has to show itself.
 const PROBE: Duration = Duration::from_millis(300);
@@ -120,7 +120,11 @@ impl Registry {
         let list = ask(&self.connections, provider, entry, endpoint, model.as_deref());
         let late = || Failure::new(ErrorKind::Timeout, format!("no answer in {} s", limit.as_secs()));
         let list = tokio::time::timeout(limit, list).await.unwrap_or_else(|_| Err(late()));
-        let list = list.map_err(|e| e.at(&endpoint.host(), endpoint.key.key().as_ref(), None))?;
+        let list = list.map_err(|e| {
+            let mut error = e.at(&endpoint.host(), None, None);
+            error.message = self.vault.secrets.text(&error.message).into_owned();
+            error
+        })?;
         let models = list.models.iter().map(|m| m.id.clone()).collect::<Vec<_>>();
         self.lists.put(provider, endpoint.base.as_str(), endpoint.is_near(), Some(list));
         Ok(models.iter().map(|id| self.info(provider, entry, id)).collect())
@@ -136,7 +140,7 @@ impl Registry {
 
 /// What a provider says. `model` is the one that will be used, if that is known.
 async fn ask(
-    connections: &Connections,
+    connections: &Arc<Connections>,
     name: &str,
     entry: &Entry,
     endpoint: &Endpoint,
@@ -162,7 +166,7 @@ async fn ask(
 
 /// A server's own interface, beside the one of its models. What it does not answer stays unknown.
 struct Root<'a> {
-    connections: &'a Connections,
+    connections: &'a Arc<Connections>,
     entry: &'a Entry,
     endpoint: Endpoint,
 }

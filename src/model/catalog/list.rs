@@ -36,13 +36,15 @@ fn entries(list: &Value) -> impl Iterator<Item = &Value> {
 
 /// The models of a `/models` answer that an agent can talk to.
 pub fn rows(list: &Value) -> Vec<ModelRow> {
-    entries(list).filter(|m| is_chat(m)).filter_map(row).filter(|r| chats(&r.id)).take(MOST).collect()
+    // ChatGPT accounts list what is not to be shown.
+    let shown = entries(list).filter(|m| !matches!(m["visibility"].as_str(), Some("hide" | "hidden")));
+    shown.filter(|m| is_chat(m)).filter_map(row).filter(|r| chats(&r.id)).take(MOST).collect()
 }
 
 fn row(model: &Value) -> Option<ModelRow> {
     let text = |key: &str| model.get(key).and_then(Value::as_str).map(str::to_owned);
     let count = |at: &[&str]| at.iter().find_map(|at| model.pointer(at)?.as_u64().filter(|n| *n > 0));
-    let id = text("id").or_else(|| text("name")).or_else(|| text("model"))?;
+    let id = text("id").or_else(|| text("slug")).or_else(|| text("name")).or_else(|| text("model"))?;
     Some(ModelRow {
         id: id.strip_prefix("models/").unwrap_or(&id).to_owned(),
         name: text("display_name").or_else(|| text("displayName")).or_else(|| text("name")),

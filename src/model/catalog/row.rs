@@ -1,7 +1,8 @@
 //! The rows: providers and models as data.
 use crate::{
-    config::Api,
+    config::{Api, KeyPolicy},
     model::{
+        auth::{LoginKind, Source},
         dialect::{anthropic, gemini, openai_chat, openai_responses},
         price::Price,
     },
@@ -24,7 +25,18 @@ pub struct ProviderRow {
     pub key: Option<Secret>,
     /// A file whose first line is the key.
     pub key_file: Option<PathBuf>,
-    /// Requests without a key are not sent. Never asked of a loopback host.
+    /// Where further keys come from, in the order in which they are tried.
+    #[serde(skip)]
+    pub keys: Vec<Source>,
+    #[serde(skip)]
+    pub key_policy: KeyPolicy,
+    /// How it is signed in to, besides with a key.
+    pub login: Option<LoginKind>,
+    /// Who signs people in.
+    pub auth_url: Option<String>,
+    /// What we are called there.
+    pub client_id: Option<String>,
+    /// Requests without a key are not sent. Never asked of a loopback host, but for one with a `login` of its own.
     pub needs_key: Option<bool>,
     #[serde(deserialize_with = "secrets")]
     pub headers: BTreeMap<String, Secret>,
@@ -119,6 +131,11 @@ impl ProviderRow {
             base_url: self.base_url.or(below.base_url),
             api: self.api.or(below.api),
             key_env: self.key_env.or(below.key_env),
+            keys: if self.keys.is_empty() { below.keys } else { self.keys },
+            key_policy: self.key_policy,
+            login: self.login.or(below.login),
+            auth_url: self.auth_url.or(below.auth_url),
+            client_id: self.client_id.or(below.client_id),
             key: self.key.or(below.key),
             key_file: self.key_file.or(below.key_file),
             needs_key: self.needs_key.or(below.needs_key),

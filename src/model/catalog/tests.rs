@@ -86,7 +86,7 @@ fn credentials_are_looked_up_anew() {
     assert!(
         env == "HERMES_TEST_NEVER_SET"
             && hint.contains("HERMES_TEST_NEVER_SET")
-            && hint.contains("[providers.var]")
+            && hint.contains("hermes-editor login var")
     );
     std::fs::write(&file, "k").unwrap();
     assert_eq!(registry.credential_state("far"), CredentialState::Present);
@@ -293,7 +293,12 @@ async fn a_list_that_was_kept_is_not_asked_for_again() {
 fn what_was_chosen_last_stands_in_for_a_configuration() {
     let with = |remembered: &str, model: Option<&str>| {
         let providers = toml::from_str("[mine]\nbase_url = 'https://h'\nmodel = 'm'").unwrap();
-        let input = Input { providers, model: model.map(str::to_owned), remembered: Some(remembered.into()) };
+        let input = Input {
+            providers,
+            model: model.map(str::to_owned),
+            remembered: Some(remembered.into()),
+            vault: Vault::default(),
+        };
         Registry::from_config(input, |_| None).default_model().unwrap()
     };
     assert_eq!(with("mine/other", None), "mine/other");

@@ -20,7 +20,7 @@ pub trait Dialect: Send + Sync {
     /// The body of the request: JSON. Its messages are a byte prefix of those of the next request (I14).
     fn body(&self, model: &str, request: &Request) -> String;
     /// The path of the list of models below the base URL.
-    fn models_path(&self) -> &'static str {
+    fn models_path(&self) -> &str {
         "models"
     }
     /// The header that carries the key: its name, and what stands before the key.

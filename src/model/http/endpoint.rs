@@ -1,49 +1,19 @@
 //! Where models are reached, with which key, over which connections.
 use crate::{
-    model::{ErrorKind, failure::Failure},
+    model::{
+        ErrorKind,
+        auth::{LoginKind, Pool},
+        failure::Failure,
+    },
     secret::Secret,
 };
 use reqwest::{Client, Url};
-use std::{error::Error as StdError, net::IpAddr, path::PathBuf, sync::OnceLock, time::Duration};
-
-/// Where a key comes from. It is looked up for each request, so a session works once the key is there.
-#[derive(Clone, Debug, Default)]
-pub enum KeySource {
-    /// The provider takes requests without one.
-    #[default]
-    None,
-    /// An environment variable.
-    Env(String),
-    Value(Secret),
-    /// The first line of a file.
-    File(PathBuf),
-    /// The first of these that has one.
-    First(Vec<KeySource>),
-}
-
-impl KeySource {
-    pub fn key(&self) -> Option<Secret> {
-        let found = match self {
-            KeySource::None => None,
-            KeySource::Env(name) => std::env::var(name).ok().map(Secret::new),
-            KeySource::Value(secret) => Some(secret.clone()),
-            KeySource::File(path) => {
-                let text = std::fs::read_to_string(path).ok()?;
-                text.lines().next().map(|l| Secret::new(l.trim()))
-            }
-            KeySource::First(all) => all.iter().find_map(KeySource::key),
-        };
-        found.filter(|key| !key.expose().trim().is_empty())
-    }
-    /// The environment variable to set, for hints.
-    pub fn env(&self) -> Option<&str> {
-        match self {
-            KeySource::Env(name) => Some(name),
-            KeySource::First(all) => all.iter().find_map(KeySource::env),
-            _ => None,
-        }
-    }
-}
+use std::{
+    error::Error as StdError,
+    net::IpAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 /// How long to wait for what.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,23 +29,52 @@ impl Timeouts {
     pub const LOCAL: Timeouts = Timeouts { first: Duration::from_secs(900), idle: Duration::from_secs(120) };
 }
 
+/// How a person gets a key for a provider.
+#[derive(Clone, Debug, Default)]
+pub struct SignIn {
+    /// The provider's name, as `hermes-editor login` takes it.
+    pub provider: String,
+    /// The environment variable to set.
+    pub env: Option<String>,
+    pub login: Option<LoginKind>,
+}
+
+impl SignIn {
+    /// What to do, as a sentence that ends with a full stop.
+    pub fn hint(&self) -> String {
+        let name = &self.provider;
+        match (&self.env, self.login) {
+            (_, Some(LoginKind::Chatgpt)) => format!("Run `hermes-editor login {name}` in a terminal."),
+            (Some(env), _) if name.is_empty() => format!("Set {env} to a valid key."),
+            (None, _) if name.is_empty() => "Put a valid key into config.toml.".into(),
+            (Some(env), _) => format!(
+                "Run `hermes-editor login {name}`, or set {env} to a valid key where the editor starts the agent."
+            ),
+            (None, _) => format!("Run `hermes-editor login {name}`, or put a valid key into config.toml."),
+        }
+    }
+}
+
 /// One place that models are reached at.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     pub base: Url,
-    pub key: KeySource,
+    pub credentials: Arc<Pool>,
     /// A request without a key makes no sense here.
     pub needs_key: bool,
+    /// How to get a key, for hints.
+    pub sign_in: SignIn,
     pub headers: Vec<(String, Secret)>,
     pub timeouts: Timeouts,
 }
 
 impl Endpoint {
-    pub fn new(base: Url, key: KeySource, needs_key: bool) -> Self {
+    pub fn new(base: Url, credentials: impl Into<Pool>, needs_key: bool) -> Self {
         let local = base.host_str().is_some_and(is_local);
         let needs_key = needs_key && !base.host_str().is_some_and(is_loopback);
         let timeouts = if local { Timeouts::LOCAL } else { Timeouts::REMOTE };
-        Endpoint { base, key, needs_key, headers: Vec::new(), timeouts }
+        let (credentials, sign_in) = (Arc::new(credentials.into()), SignIn::default());
+        Endpoint { base, credentials, needs_key, sign_in, headers: Vec::new(), timeouts }
     }
     /// The host, with its port where that is not the usual one: what errors name.
     pub fn host(&self) -> String {
@@ -106,14 +105,8 @@ impl Endpoint {
         root
     }
     pub(super) fn hint(&self, kind: ErrorKind) -> Option<String> {
-        let env = self.key.env();
         match kind {
-            ErrorKind::Auth => Some(match env {
-                Some(env) => format!(
-                    "Set {env} to a valid key, or put the key into config.toml, and send the prompt again."
-                ),
-                None => "Put a valid key into config.toml and send the prompt again.".into(),
-            }),
+            ErrorKind::Auth => Some(format!("{} Then send the prompt again.", self.sign_in.hint())),
             ErrorKind::Network if self.base.host_str().is_some_and(is_local) => {
                 Some(format!("Is the model server running at {}?", self.base.origin().ascii_serialization()))
             }
@@ -124,7 +117,7 @@ impl Endpoint {
     }
 }
 
-pub(super) fn is_loopback(host: &str) -> bool {
+pub(in crate::model) fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
     bare.eq_ignore_ascii_case("localhost")
         || bare.to_ascii_lowercase().ends_with(".localhost")
@@ -155,7 +148,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    pub(super) fn to(&self, url: &Url) -> Result<&Client, Failure> {
+    pub(in crate::model) fn to(&self, url: &Url) -> Result<&Client, Failure> {
         let loopback = url.host_str().is_some_and(is_loopback);
         let (cell, proxies, tls) = match (loopback, url.scheme()) {
             (true, "http") => (&self.plain, false, false),

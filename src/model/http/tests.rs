@@ -1,8 +1,11 @@
+mod credentials;
+
 use super::{
     endpoint::{is_local, is_loopback},
     *,
 };
 use crate::model::{
+    auth::{Pool, Source},
     dialect::{
         matrix,
         openai_chat::{OpenAiChat, Options},
@@ -51,7 +54,7 @@ impl Server {
         });
         Server { port, requests, connections }
     }
-    fn provider(&self, key: KeySource) -> HttpProvider {
+    fn provider(&self, key: impl Into<Pool>) -> HttpProvider {
         let base = Url::parse(&format!("http://127.0.0.1:{}/v1", self.port)).unwrap();
         provider(Endpoint::new(base, key, true))
     }
@@ -165,8 +168,8 @@ async fn all(provider: &dyn Provider) -> (String, Option<ModelError>) {
     }
     (said, error)
 }
-fn key() -> KeySource {
-    KeySource::Value(Secret::new("sk-test-0123456789"))
+fn key() -> Source {
+    Source::Value(Secret::new("sk-test-0123456789"))
 }
 
 #[tokio::test]
@@ -363,8 +366,10 @@ async fn no_server_is_a_network_error_that_asks_for_it() {
 #[tokio::test]
 async fn a_missing_key_is_told_without_a_request() {
     let base = Url::parse("https://models.invalid/v1").unwrap();
-    let env = KeySource::Env("HERMES_TEST_KEY_THAT_IS_NOT_SET".into());
-    let error = all(&provider(Endpoint::new(base, env, true))).await.1.unwrap();
+    let env = Source::Env("HERMES_TEST_KEY_THAT_IS_NOT_SET".into());
+    let mut endpoint = Endpoint::new(base, env, true);
+    endpoint.sign_in.env = Some("HERMES_TEST_KEY_THAT_IS_NOT_SET".into());
+    let error = all(&provider(endpoint)).await.1.unwrap();
     assert_eq!((error.kind, error.status), (ErrorKind::Auth, None));
     assert!(
         error.message.contains("models.invalid") && error.message.contains("HERMES_TEST_KEY_THAT_IS_NOT_SET"),
@@ -372,7 +377,7 @@ async fn a_missing_key_is_told_without_a_request() {
     );
     // A loopback server is asked all the same.
     let server = Server::start(vec![reply("hi")]).await;
-    assert_eq!(all(&server.provider(KeySource::None)).await.0, "hi.");
+    assert_eq!(all(&server.provider(Pool::default())).await.0, "hi.");
     assert!(!server.request(0).to_ascii_lowercase().contains("authorization"));
 }
 
@@ -410,7 +415,7 @@ fn hosts_and_urls() {
     }
     assert!(is_local("192.168.0.1") && is_local("box.local") && !is_local("8.8.8.8"));
     let endpoint =
-        Endpoint::new(Url::parse("https://x.example/openai/?api-version=1").unwrap(), KeySource::None, true);
+        Endpoint::new(Url::parse("https://x.example/openai/?api-version=1").unwrap(), Pool::default(), true);
     assert_eq!(
         endpoint.url("chat/completions").as_str(),
         "https://x.example/openai/chat/completions?api-version=1"
@@ -426,16 +431,4 @@ fn retry_after_in_all_its_forms() {
     assert!(wait_of(None, Some("Wed, 21 Oct 2099 07:28:00 GMT")).unwrap() > Duration::from_secs(86_400));
     assert_eq!(wait_of(None, Some("soon")), None);
     assert_eq!(wait_of(None, Some("-1")), None);
-}
-
-#[test]
-fn keys_come_from_the_first_place_that_has_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("key");
-    let source =
-        KeySource::First(vec![KeySource::Env("HERMES_TEST_NOT_SET".into()), KeySource::File(file.clone())]);
-    assert!(source.key().is_none());
-    std::fs::write(&file, "from-file\nrest").unwrap();
-    assert_eq!(source.key().unwrap().expose(), "from-file");
-    assert_eq!(source.env(), Some("HERMES_TEST_NOT_SET"));
 }

@@ -91,7 +91,7 @@ impl Settings {
         let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
         KEYS.contains(&&*name)
             || self.strip.iter().any(|s| *s == name)
-            || self.secrets.values().any(|s| value.contains(s.expose()))
+            || self.secrets.is_in(value.as_bytes())
     }
 }
 

@@ -142,7 +142,7 @@ impl Dialect for Anthropic {
     fn path(&self, _: &str, _: &Request) -> String {
         "v1/messages".into()
     }
-    fn models_path(&self) -> &'static str {
+    fn models_path(&self) -> &str {
         "v1/models?limit=1000"
     }
     fn auth(&self) -> (&'static str, &'static str) {

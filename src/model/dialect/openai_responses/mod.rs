@@ -22,13 +22,15 @@ pub use decode::ResponsesDecoder;
 pub struct Options {
     /// Sends `max_output_tokens`; the endpoint of ChatGPT accounts refuses it.
     pub max_output: bool,
+    /// The path of the list of models; that of ChatGPT accounts wants to know a version of the client.
+    pub models_path: String,
     /// Fields that every request has.
     pub extra: Map<String, Value>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { max_output: true, extra: Map::new() }
+        Options { max_output: true, models_path: "models".into(), extra: Map::new() }
     }
 }
 
@@ -130,6 +132,10 @@ impl Dialect for OpenAiResponses {
             fields: &self.options.extra,
         };
         serde_json::to_string(&body).unwrap_or_default()
+    }
+
+    fn models_path(&self) -> &str {
+        &self.options.models_path
     }
 
     fn decoder(&self, request: &Request) -> Box<dyn Decoder> {

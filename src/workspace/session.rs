@@ -80,7 +80,7 @@ impl SessionWorkspace {
     pub fn new(setup: Setup) -> Result<Self, WsError> {
         make_private(&setup.session_folder).map_err(|e| WsError::Io {
             path: setup.session_folder.display().to_string(),
-            why: e.to_string(),
+            why: format!("{e}; make the data folder writable, or set HERMES_EDITOR_HOME to another"),
         })?;
         let guard = Guard::new(&setup.roots, &setup.session_folder, setup.home)?;
         let shell = process::Shell::new(setup.process, guard.clone());

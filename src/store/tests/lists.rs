@@ -47,6 +47,28 @@ fn newest_first_in_pages_that_miss_and_repeat_nothing() {
     }
 }
 
+/// Sessions that come, or move to the front, while somebody turns the pages: none of the others is missed or repeated.
+#[test]
+fn pages_stay_while_sessions_come() {
+    let place = Place::new();
+    let cwd = place.root.path();
+    let mut expected: Vec<SessionId> = (0..12).map(|i| add(&place, cwd, i, true, Origin::Editor)).collect();
+    expected.reverse();
+    let (mut seen, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = place.store.heads(Filter { cursor, limit: 3, ..Filter::default() }).wait().unwrap();
+        seen.extend(ids(&page));
+        add(&place, cwd, 100, true, Origin::Editor);
+        place.store.touch(seen[0].clone()).wait().unwrap();
+        place.store.delete(seen[1].clone()).wait().unwrap();
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, expected);
+}
+
 #[test]
 fn a_folder_is_the_same_through_links() {
     let place = Place::new();

@@ -167,17 +167,19 @@ impl Raw {
     }
 }
 
+const ROWS: &str = "SELECT seq, at, sum, json FROM entry WHERE session = ?1 ORDER BY seq";
+
 impl Cx<'_> {
-    /// The number that the next entry of a session has.
-    fn next(&self, key: i64) -> Result<i64, StoreError> {
-        let last =
-            self.one("SELECT max(seq) FROM entry WHERE session = ?1", [key], |r| r.get::<_, Option<i64>>(0))?;
-        Ok(last.flatten().map_or(0, |last| last + 1))
+    /// The key of a session, and the number that its next entry has.
+    fn end(&self, id: &SessionId) -> Result<(i64, i64), StoreError> {
+        let sql = "SELECT key, (SELECT max(seq) FROM entry WHERE session = key) FROM session WHERE id = ?1";
+        let end = self.one(sql, [id.as_str()], |r| Ok((r.get(0)?, r.get::<_, Option<i64>>(1)?)))?;
+        let (key, last) = end.ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        Ok((key, last.map_or(0, |last| last + 1)))
     }
 
     pub(super) fn append(&self, id: &SessionId, entries: &[Stored]) -> Result<(), StoreError> {
-        let key = self.key(id)?;
-        let first = self.next(key)?;
+        let (key, first) = self.end(id)?;
         let mut touched = None;
         for (expected, stored) in (first..).zip(entries) {
             if i64::try_from(stored.seq) != Ok(expected) {
@@ -256,7 +258,11 @@ impl Cx<'_> {
             next: 0,
         };
         let (mut recent, mut texts) = (Recent::default(), Texts::default());
-        for raw in self.rows(key)? {
+        // One row after the other: all of them together would be in memory twice.
+        let mut rows = self.conn.prepare_cached(ROWS).map_err(|e| self.sql(e))?;
+        let mut rows = rows.query([key]).map_err(|e| self.sql(e))?;
+        while let Some(row) = rows.next().map_err(|e| self.sql(e))? {
+            let raw = Raw::of(row, 0).map_err(|e| self.sql(e))?;
             let seq = u64::try_from(raw.seq).unwrap_or_default();
             loaded.damaged.extend((loaded.next..seq).map(|seq| Gap { seq, kind: GapKind::Missing }));
             match self.decode(&raw, &mut recent)? {
@@ -278,12 +284,6 @@ impl Cx<'_> {
         loaded.draft = self.stored_draft(key)?;
         read.finish().map_err(|e| self.sql(e))?;
         Ok(loaded)
-    }
-
-    fn rows(&self, key: i64) -> Result<Vec<Raw>, StoreError> {
-        self.all("SELECT seq, at, sum, json FROM entry WHERE session = ?1 ORDER BY seq", [key], |r| {
-            Raw::of(r, 0)
-        })
     }
 
     pub(super) fn draft(&self, id: &SessionId, draft: &Draft) -> Result<(), StoreError> {

@@ -213,6 +213,29 @@ async fn a_session_that_another_process_holds_is_read_and_forked() {
     prompt(&free, &editor, "c").await.unwrap();
 }
 
+/// What was streamed when the process died is shown, told to the model, and written once.
+#[tokio::test]
+async fn a_reply_that_was_cut_off_by_a_crash_is_kept() {
+    let house = House::new([say("one")]);
+    let editor = FakeEditor::default();
+    let first = house.hermes.create(house.opening()).unwrap();
+    prompt(&first, &editor, "a").await.unwrap();
+    let message = MessageId::new();
+    first.keep.draft(&first.id, &message, "half of it", "a thought");
+    house.hermes.store.flush().await.unwrap();
+    let id = first.id.clone();
+    house.hermes.close(&house.hermes.slot(&id).unwrap());
+    let other = house.other();
+    for time in 1..=2 {
+        let (session, replay) = house.load(&other, &id).await;
+        assert_eq!(texts(&replay), ["> a", "one", "half of it"], "load {time}");
+        assert_eq!(ids(&replay).last(), Some(&message));
+        let told = context::messages(session.journal().await.entries());
+        assert!(format!("{told:?}").contains("half of it"));
+        other.close(&other.slot(&id).unwrap());
+    }
+}
+
 #[tokio::test]
 async fn a_title_that_was_set_stays() {
     let house = House::new([say("one")]);

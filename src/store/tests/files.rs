@@ -77,10 +77,27 @@ fn a_newer_database_is_left_to_newer_programs() {
     newer(other.append(id, vec![at(0, user("a"))]).wait().unwrap_err());
 }
 
+/// Each table and index, with the columns of the tables.
+fn shape(conn: &rusqlite::Connection) -> Vec<(String, Vec<String>)> {
+    let all = |sql: &str| -> Vec<String> {
+        let mut rows = conn.prepare(sql).unwrap();
+        rows.query_map([], |r| r.get(0)).unwrap().map(|r| r.unwrap()).collect()
+    };
+    let columns = |name: &String| {
+        all(&format!("SELECT cid || ' ' || name || ' ' || type || pk FROM pragma_table_xinfo('{name}')"))
+    };
+    let names = all("SELECT name FROM sqlite_schema ORDER BY name");
+    names.into_iter().map(|name| (name.clone(), columns(&name))).collect()
+}
+
 /// A database of each released schema comes up to date with all it holds (`fixtures/db`).
 #[test]
 fn every_released_schema_migrates() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/db");
+    let new = Place::new();
+    new.store.check().wait().unwrap();
+    let new = shape(&new.raw());
+    assert!(new.len() > 10);
     for version in 1..=migrate::VERSION {
         let dump = fs::read_to_string(folder.join(format!("v{version:04}.sql"))).unwrap();
         let place = Place::new();
@@ -89,6 +106,8 @@ fn every_released_schema_migrates() {
         let found: i64 = place.raw().pragma_query_value(None, "user_version", |r| r.get(0)).unwrap();
         assert_eq!(found, version, "the dump is of its version");
         let page = place.store.heads(Filter::default()).wait().unwrap();
+        place.store.check().wait().unwrap();
+        assert_eq!(shape(&place.raw()), new, "version {version} comes to be as a new one");
         assert_eq!(page.heads.len(), 1);
         let head = &page.heads[0];
         assert_eq!((head.title.as_deref(), &*head.cwd), (Some("Fix the parser"), Path::new("/w/project")));

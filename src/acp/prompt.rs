@@ -129,7 +129,7 @@ pub fn error(error: TurnError, caps: &Caps) -> Error {
 /// What kind of failure it is, and what a person can do.
 fn advice(error: &ModelError) -> (&'static str, &'static str) {
     match error.kind {
-        ErrorKind::Auth => ("auth", "check the key"),
+        ErrorKind::Auth | ErrorKind::Rotated => ("auth", "check the key"),
         ErrorKind::Quota => ("quota", "wait for the reset, add credit, or choose another model"),
         ErrorKind::RateLimit => ("rate_limit", "wait a little and send the prompt again"),
         ErrorKind::Loading => {

@@ -240,8 +240,7 @@ impl<'a> Gathering<'a> {
         let title = match (loading, notice.left.as_secs_f64()) {
             (true, _) => "The model is being loaded".to_owned(),
             (false, left) if notice.again => format!("Trying again in {} s", left.round()),
-            // Another key is tried at once.
-            _ if notice.error.retry_after == Some(Duration::ZERO) => "Trying again at once".to_owned(),
+            _ if notice.error.kind == ErrorKind::Rotated => "Trying the next key".to_owned(),
             (false, left) => format!("Trying again in {left:.1} s"),
         };
         if let Some(id) = self.waiting.clone().filter(|_| notice.again) {

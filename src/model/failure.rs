@@ -385,6 +385,7 @@ fn words(kind: ErrorKind) -> &'static str {
         ErrorKind::RateLimit => "rate limited",
         ErrorKind::Overloaded => "the service is unavailable",
         ErrorKind::Loading => "the model is being loaded",
+        ErrorKind::Rotated => "the key was refused",
         ErrorKind::TooLong => "the conversation is too long for the model",
         ErrorKind::Refused => "the provider refused the content",
         ErrorKind::StaleReasoning => "earlier reasoning is no longer accepted",

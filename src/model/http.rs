@@ -237,7 +237,7 @@ impl Run<'_> {
         let Some(Failed::Next(name)) = next else { return self.provider.error(failure, used) };
         let host = self.provider.endpoint.host();
         let mut error = failure.at(&host, used.map(|u| &u.secret), Some(&format!("Going on with {name}.")));
-        (error.kind, error.retry_after) = (ErrorKind::RateLimit, Some(Duration::ZERO));
+        error.kind = ErrorKind::Rotated;
         error
     }
 

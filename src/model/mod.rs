@@ -88,6 +88,8 @@ pub enum Finish {
 /// A failure of a provider, by what can be done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
+    /// One of several credentials was not taken, and the next is tried at once: never the end of a request.
+    Rotated,
     /// Missing, wrong or expired credentials.
     Auth,
     /// Paid for or allowed no more, until a reset.

@@ -21,6 +21,7 @@ pub struct Policy {
 pub fn of(kind: ErrorKind) -> Policy {
     let none = Policy::default();
     match kind {
+        ErrorKind::Rotated => Policy { retry: true, ..none },
         ErrorKind::Auth | ErrorKind::Quota => Policy { rotate: true, fall_back: true, ..none },
         ErrorKind::RateLimit => Policy { retry: true, rotate: true, fall_back: true, ..none },
         ErrorKind::Overloaded | ErrorKind::Loading => {
@@ -48,6 +49,7 @@ mod tests {
         for kind in [Auth, Quota, TooLong, Refused, StaleReasoning, BadRequest, ModelNotFound, Tls] {
             assert!(!of(kind).retry, "{kind:?}");
         }
+        assert!(of(Rotated).retry);
         for kind in [RateLimit, Overloaded, Loading, Network, Timeout, Malformed] {
             assert!(of(kind).retry && of(kind).fall_back, "{kind:?}");
         }

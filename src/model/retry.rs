@@ -57,6 +57,10 @@ pub fn verdict(
     budget: &Budget,
     jitter: f64,
 ) -> Verdict {
+    if kind == ErrorKind::Rotated {
+        // It waits for nothing, and ends with the credentials.
+        return Verdict::Retry { delay: Duration::ZERO };
+    }
     if !policy::of(kind).retry || budget.total.is_zero() {
         return Verdict::GiveUp;
     }
@@ -162,8 +166,9 @@ impl<P: Provider> Provider for Retrying<P> {
                     verdict(error.kind, state.attempt, error.retry_after, elapsed, &self.budget, jitter());
                 match verdict {
                     Verdict::Retry { delay } if !state.spoke => {
-                        self.wait(state.attempt, delay, error).await;
-                        state.attempt += 1;
+                        let attempt = state.attempt;
+                        state.attempt += u32::from(error.kind != ErrorKind::Rotated);
+                        self.wait(attempt, delay, error).await;
                         state.stream = self.inner.stream(request);
                     }
                     _ => {
@@ -218,6 +223,9 @@ mod tests {
         }
         for kind in [RateLimit, Overloaded, Loading, Network, Timeout, Malformed] {
             assert_eq!(at(kind, 1, None, s(0)), Verdict::Retry { delay: b.first }, "{kind:?}");
+        }
+        for (attempt, elapsed) in [(1, 0), (100, 10_000)] {
+            assert_eq!(at(Rotated, attempt, Some(s(9)), s(elapsed)), Verdict::Retry { delay: s(0) });
         }
         assert_eq!(at(Overloaded, 3, None, s(0)), Verdict::Retry { delay: s(2) });
         assert_eq!(at(Overloaded, 5, None, s(0)), Verdict::Retry { delay: s(8) });

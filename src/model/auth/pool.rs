@@ -110,7 +110,9 @@ impl Pool {
             ErrorKind::Auth => REFUSED,
             _ => failure.retry_after.unwrap_or(USED_UP),
         };
-        let until = Instant::now() + rest.min(Duration::from_secs(31 * 86_400));
+        // At least a moment: two keys that may be tried again at once would be tried for ever.
+        let rest = rest.clamp(Duration::from_secs(1), Duration::from_secs(31 * 86_400));
+        let until = Instant::now() + rest;
         if let Some(slot) = self.slots.get(used.slot) {
             *slot.rest() = Some(Rest { until, cause: failure.kind });
         }
@@ -283,6 +285,7 @@ mod tests {
             (Quota, None, 3600),
             (RateLimit, None, 3600),
             (RateLimit, Some(7), 7),
+            (RateLimit, Some(0), 1),
             (Quota, Some(86_400), 86_400),
         ] {
             let pool = pool(&["key-aaaa", "key-bbbb"], KeyPolicy::FillFirst);

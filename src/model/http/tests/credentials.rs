@@ -60,6 +60,17 @@ async fn the_next_of_several_keys_is_tried_at_once_and_told_without_any_of_them(
 }
 
 #[tokio::test]
+async fn every_key_of_a_large_pool_is_tried() {
+    let names: Vec<String> = (0..12).map(|n| format!("key-number-{n:02}")).collect();
+    let keys: Vec<&str> = names.iter().map(String::as_str).collect();
+    let refused = (0..11).map(|_| body("429 X", "retry-after: 0\r\n", "{}"));
+    let server = Server::start(refused.chain([reply("hi")]).collect()).await;
+    let retrying = Retrying::new(server.provider(pool(&keys)), Budget::default(), |_| {});
+    assert_eq!(all(&retrying).await.0, "hi.");
+    assert!(server.request(11).contains("key-number-11"));
+}
+
+#[tokio::test]
 async fn when_the_last_key_is_refused_the_error_says_what_to_do() {
     let server = Server::start(vec![status(401, "{}"), status(403, "{}")]).await;
     let mut endpoint = Endpoint::new(

@@ -287,6 +287,8 @@ impl Life {
             () = life => {}
             () = tokio::time::sleep(std::time::Duration::from_secs(30)) => panic!("a turn hangs"),
         }
+        // What the process handed over before it died is written; nothing comes later.
+        store.flush().await.unwrap();
         *self.fake.death.lock().unwrap() = None;
         self.writing = writing.map(|death| match death {
             Death::Before => Outcome::Failed,

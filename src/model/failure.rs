@@ -195,7 +195,9 @@ const TOO_LONG_CODES: [&str; 5] = [
     "request_too_large",
     "string_above_max_length",
 ];
-const TOO_LONG_WORDS: [&str; 23] = [
+const TOO_LONG_WORDS: [&str; 25] = [
+    "`inputs` tokens",
+    "larger than the model's context",
     "context length",
     "context window",
     "context size",
@@ -271,7 +273,8 @@ const OVERLOADED: [&str; 9] = [
 /// llama.cpp, Hugging Face.
 const LOADING: [&str; 4] =
     ["loading model", "model is loading", "is currently loading", "model is still loading"];
-const NO_MODEL: [&str; 6] = [
+const NO_MODEL: [&str; 7] = [
+    "decommissioned",
     "model_not_found",
     "not a valid model id",
     "no such model",
@@ -279,7 +282,9 @@ const NO_MODEL: [&str; 6] = [
     "model not found",
     "model_not_available",
 ];
-const REFUSED: [&str; 6] = [
+const REFUSED: [&str; 8] = [
+    "was flagged",
+    "prompt_blocked",
     "content_filter",
     "content_policy",
     "content management policy",
@@ -294,7 +299,9 @@ fn classify(status: Option<u16>, said: &Said) -> ErrorKind {
     let names = format!("{} {}", said.code, said.kind).to_lowercase();
     let any = |list: &[&str]| list.iter().any(|w| names.contains(w) || message.contains(w));
     let rate = status == Some(429)
-        || ["per min", "per second", "(tpm)", "(rpm)"].iter().any(|w| message.contains(w))
+        || ["per min", "per second", "(tpm)", "(rpm)", "please wait before"]
+            .iter()
+            .any(|w| message.contains(w))
         || ["rate_limit", "resource_exhausted", "throttl"].iter().any(|w| names.contains(w));
     let per_day = said.quotas.to_lowercase().contains("perday") || message.contains("per day");
     if status == Some(402)

@@ -7,11 +7,17 @@ mod tests;
 
 pub use learned::Learned;
 
-use super::{ErrorKind, Message, Request, dialect::openai_chat, failure::Failure, policy};
+use super::{
+    ErrorKind, Message, Request,
+    dialect::{history, openai_chat},
+    failure::Failure,
+    policy,
+};
 use crate::{
     id::MessageId,
     log::{Block, Native, Part, ToolSpec},
 };
+use std::borrow::Cow;
 
 const NO_IMAGE: &str = "[An image stood here. This model's server did not take it.]";
 /// What stands for thinking that is not there, where a server wants some with every call.
@@ -35,6 +41,8 @@ pub enum What {
     Effort,
     /// The limit of the output.
     Limit,
+    /// Ids of calls in another form than its own (Mistral).
+    Ids,
 }
 
 /// What the failure is about, and the request without it; `None`: it names nothing, or nothing of it is in there.
@@ -49,11 +57,12 @@ pub fn without(failure: &Failure, request: &Request) -> Option<(What, Request)> 
     })
 }
 
-const ORDER: [What; 8] = [
+const ORDER: [What; 9] = [
     What::Reasoning,
     What::NoThinking,
     What::Effort,
     What::Limit,
+    What::Ids,
     What::Images,
     What::BadImages,
     What::Schemas,
@@ -87,6 +96,10 @@ fn names(what: What, kind: ErrorKind, said: &str) -> bool {
             "expected `thinking`",
         ]),
         What::Limit => any(&["max_tokens", "max_completion_tokens", "max_output_tokens", "maxoutputtokens"]),
+        What::Ids => {
+            any(&["tool call id", "tool_call_id", "call_id", "tool_calls", "tool_use_id", "tool_use.id"])
+                && any(&["length", "too long", "pattern", "must be a-z"])
+        }
         What::Images => {
             image && any(&["support", "accept", "mmproj", "not allowed", "unknown variant", "expected"])
         }
@@ -116,6 +129,7 @@ fn apply(what: What, request: &Request, messages: usize) -> Option<Request> {
         What::Reasoning | What::Extras => take_natives(&mut less.messages[..until]),
         What::NoThinking => add_thinking(&mut less.messages[..until]),
         What::Images | What::BadImages => take_images(&mut less.messages[..until]),
+        What::Ids => plain_ids(&mut less.messages[..until]),
         What::Effort => less.effort.take().is_some(),
         What::Limit => less.max_output.take().is_some(),
         What::Schemas => {
@@ -143,6 +157,31 @@ fn take_natives(messages: &mut [Message]) -> bool {
                 Block::Text { .. } => continue,
             };
             found |= native.take().is_some();
+        }
+    }
+    found
+}
+
+/// Ids of nine letters and digits, which every provider takes; the same for the same.
+fn plain_ids(messages: &mut [Message]) -> bool {
+    let mut found = false;
+    let mut plain = |id: &mut String| {
+        if let Cow::Owned(nine) = history::shaped(id, history::Ids::Nine) {
+            found = true;
+            *id = nine;
+        }
+    };
+    for message in messages {
+        match message {
+            Message::Result { provider_id, .. } => plain(provider_id),
+            Message::Assistant { blocks } => {
+                for block in blocks {
+                    if let Block::Call(call) = block {
+                        plain(&mut call.provider_id);
+                    }
+                }
+            }
+            Message::User { .. } => {}
         }
     }
     found

@@ -124,7 +124,7 @@ fn unique<'a>(call: &'a Call, ids: Ids, used: &mut HashSet<String>) -> Cow<'a, s
 }
 
 /// The id as the provider takes it; what it would refuse becomes a hash, the same each time.
-fn shaped(id: &str, ids: Ids) -> Cow<'_, str> {
+pub fn shaped(id: &str, ids: Ids) -> Cow<'_, str> {
     let word = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-');
     let fits = match ids {
         Ids::Any => !id.is_empty(),

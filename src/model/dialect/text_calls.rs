@@ -15,8 +15,9 @@ pub enum Found {
     Call { name: String, args: String },
 }
 
-/// What begins a call, by the models that write it: Hermes, Qwen and GLM; Qwen3-Coder; Mistral; DeepSeek; Kimi; gpt-oss.
-const MARKS: [&str; 7] = [
+/// What begins a call, by the models that write it: Hermes, Qwen and GLM; Qwen3-Coder and Llama; Mistral; DeepSeek; Kimi;
+/// gpt-oss; Granite; Llama 3; MiniMax and others that learned it from Anthropic; DeepSeek 3.2.
+const MARKS: [&str; 13] = [
     "<tool_call>",
     "<function=",
     "[TOOL_CALLS]",
@@ -24,7 +25,15 @@ const MARKS: [&str; 7] = [
     "<｜tool▁call▁begin｜>",
     "<|tool_calls_section_begin|>",
     "<|channel|>",
+    "<|start|>assistant",
+    "<|tool_call|>",
+    "<|python_tag|>",
+    "<minimax:tool_call>",
+    "<function_calls>",
+    "<｜DSML｜function_calls>",
 ];
+/// The labels of a fence that may hold a call.
+const LABELS: [&str; 5] = ["json", "tool_call", "tool", "xml", ""];
 /// The most that is held back as what may be one JSON object.
 const WHOLE_CAP: usize = 256 << 10;
 
@@ -153,18 +162,29 @@ fn whole(text: &str) -> Option<State> {
         return Some(State::Start);
     }
     if let Some(fenced) = rest.strip_prefix("```") {
-        rest = ["json", "tool_call", "tool", ""].iter().find_map(|l| fenced.strip_prefix(l))?.trim_start();
+        rest = LABELS.iter().find_map(|l| fenced.strip_prefix(l))?.trim_start();
+        // Calls in tags, in a fence around all of them.
+        if !rest.is_empty() && MARKS.iter().any(|m| rest.starts_with(m) || m.starts_with(rest)) {
+            return Some(State::Whole);
+        }
     } else if "```".starts_with(rest) {
         return Some(State::Whole);
     }
     // A label that is still coming.
-    if rest.is_empty()
-        || ["json", "tool_call"].iter().any(|l| l.starts_with(rest)) && text.trim_start().starts_with("```")
-    {
+    if rest.is_empty() || LABELS.iter().any(|l| l.starts_with(rest)) && text.trim_start().starts_with("```") {
         return Some(State::Whole);
     }
     let inside = rest.strip_prefix('[').unwrap_or(rest).trim_start();
-    let keys = ["\"name\"", "\"arguments\"", "\"parameters\"", "\"function\"", "\"tool\"", "\"type\""];
+    let keys = [
+        "\"name\"",
+        "\"arguments\"",
+        "\"parameters\"",
+        "\"function\"",
+        "\"tool\"",
+        "\"type\"",
+        "\"id\"",
+        "\"tool_calls\"",
+    ];
     let key = match inside.strip_prefix('{') {
         Some(key) => key.trim_start(),
         None if inside.is_empty() => return Some(State::Whole),

@@ -83,6 +83,19 @@ fn kinds_by_status_and_body() {
             StaleReasoning,
         ),
         (404, r#"{"error":"model 'llama9' not found"}"#, ModelNotFound),
+        (
+            400,
+            r#"{"error":{"message":"The model has been decommissioned.","code":"model_decommissioned"}}"#,
+            ModelNotFound,
+        ),
+        (403, r#"{"error":{"code":403,"message":"Your input was flagged for \"x\""}}"#, Refused),
+        (400, r#"{"message":"Too many tokens, please wait before trying again."}"#, RateLimit),
+        (413, "<html><h1>413 Request Entity Too Large</h1></html>", TooLong),
+        (
+            422,
+            r#"{"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193"}"#,
+            TooLong,
+        ),
         (400, r#"{"error":{"message":"no-such/thing is not a valid model ID","code":400}}"#, ModelNotFound),
         (400, r#"{"error":{"message":"blocked","code":"content_filter"}}"#, Refused),
         (

@@ -432,3 +432,16 @@ fn retry_after_in_all_its_forms() {
     assert_eq!(wait_of(None, Some("soon")), None);
     assert_eq!(wait_of(None, Some("-1")), None);
 }
+
+#[tokio::test]
+async fn what_was_refused_once_is_left_out_from_then_on() {
+    let refused = r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported"}}"#;
+    let server = Server::start(vec![body("400 Bad Request", "", refused), reply("a"), reply("b")]).await;
+    let provider = server.provider(key());
+    for want in ["a.", "b."] {
+        let (said, error) = all(&provider).await;
+        assert_eq!((said.as_str(), error.map(|e| e.message)), (want, None));
+    }
+    let had: Vec<bool> = (0..3).map(|n| server.request(n).contains("max_tokens")).collect();
+    assert_eq!(had, [true, false, false]);
+}

@@ -39,6 +39,7 @@ fn what_a_refusal_names_is_taken_out_once() {
             "The `reasoning_content` in the thinking mode must be passed back to the API.",
             What::NoThinking,
         ),
+        (BadRequest, "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.", What::Ids),
         (BadRequest, "messages.1.reasoning_details: Extra inputs are not permitted", What::Extras),
     ] {
         let failure = Failure::new(kind, said);

@@ -95,7 +95,7 @@ impl Dialect for OpenAiChat {
         }
         let body = Body {
             model,
-            messages: self.messages(request),
+            messages: self.messages(model, request),
             tools: request.tools.iter().map(Tool::of).collect(),
             stream: true,
             stream_options: options.stream_usage.then_some(StreamOptions { include_usage: true }),
@@ -112,10 +112,11 @@ impl Dialect for OpenAiChat {
 }
 
 impl OpenAiChat {
-    fn messages<'a>(&self, request: &'a Request) -> Vec<Out<'a>> {
+    fn messages<'a>(&self, model: &str, request: &'a Request) -> Vec<Out<'a>> {
         let mut out = Vec::with_capacity(request.messages.len() + 1);
         if !request.system.is_empty() {
-            out.push(Out::System { role: "system", content: &request.system });
+            let role = if wants_developer(model) { "developer" } else { "system" };
+            out.push(Out::System { role, content: &request.system });
         }
         let ids = if self.options.nine_character_ids { Ids::Nine } else { Ids::Any };
         for turn in history::turns(&request.messages, ids) {
@@ -180,6 +181,13 @@ impl OpenAiChat {
             extra_content: native.and_then(|n| n.value.get("extra_content")),
         }
     }
+}
+
+/// OpenAI's newer models know the system prompt as the developer's:
+/// <https://platform.openai.com/docs/guides/text#message-roles-and-instruction-following>.
+fn wants_developer(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    ["gpt-5", "o1", "o3", "o4-"].iter().any(|new| name.starts_with(new)) || name.contains("codex")
 }
 
 fn content<'a>(text: String, images: impl Iterator<Item = &'a Image>) -> Content {

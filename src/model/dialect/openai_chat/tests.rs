@@ -103,6 +103,21 @@ fn options_of_a_provider() {
 }
 
 #[test]
+fn the_role_of_the_system_prompt_is_what_the_model_knows() {
+    for (model, role) in [
+        ("gpt-4o", "system"),
+        ("openai/gpt-5-mini", "developer"),
+        ("o3", "developer"),
+        ("gpt-5.1-codex", "developer"),
+        ("qwen2.5-coder", "system"),
+    ] {
+        let body: Value =
+            serde_json::from_str(&chat().body(model, &matrix::request(vec![matrix::user("hi")]))).unwrap();
+        assert_eq!(body["messages"][0]["role"], role, "{model}");
+    }
+}
+
+#[test]
 fn what_a_server_said_of_a_call_goes_back_to_it() {
     let native = |dialect: &str| Native {
         dialect: dialect.into(),

@@ -8,14 +8,21 @@ pub fn whole(text: &str, tools: &[ToolSpec]) -> Option<Vec<Found>> {
     let mut text = text.trim();
     if let Some(fenced) = text.strip_prefix("```") {
         text = fenced.strip_suffix("```").unwrap_or(fenced);
-        text = ["json", "tool_call", "tool"].iter().find_map(|l| text.strip_prefix(l)).unwrap_or(text);
+        text = super::LABELS.iter().find_map(|l| text.strip_prefix(l)).unwrap_or(text).trim_start();
+        if text.starts_with('<') {
+            return marked(text.trim_end(), tools).filter(|found| !found.iter().any(is_text));
+        }
     }
-    calls(text, tools)
+    calls(text, tools, false)
+}
+
+fn is_text(found: &Found) -> bool {
+    matches!(found, Found::Text(_))
 }
 
 /// Text from a mark on: calls, and what stands between them.
 pub fn marked(text: &str, tools: &[ToolSpec]) -> Option<Vec<Found>> {
-    if text.starts_with("<|channel|>") {
+    if text.starts_with("<|channel|>") || text.starts_with("<|start|>") {
         return harmony(text, tools);
     }
     let (mut out, mut rest) = (Vec::new(), text);
@@ -47,9 +54,30 @@ fn one<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Vec<Found>, &'a str)> {
         } else if inner.contains("<arg_key>") {
             vec![arg_keys(inner, tools)?]
         } else {
-            calls(inner, tools)?
+            // In these tags nothing else can be meant: a name that no tool has is answered with those that there are.
+            calls(inner, tools, true)?
         };
         return Some((found, after));
+    }
+    if let Some(inner) = text.strip_prefix("<|tool_call|>").or_else(|| text.strip_prefix("<|python_tag|>")) {
+        let at = inner.find("<|").unwrap_or(inner.len());
+        return Some((calls(&inner[..at], tools, false)?, unended(&inner[at..])));
+    }
+    for (begin, end, invoke, parameter) in [
+        ("<minimax:tool_call>", "</minimax:tool_call>", "<invoke name=", "<parameter name="),
+        ("<function_calls>", "</function_calls>", "<invoke name=", "<parameter name="),
+        (
+            "<｜DSML｜function_calls>",
+            "</｜DSML｜function_calls>",
+            "<｜DSML｜invoke name=",
+            "<｜DSML｜parameter name=",
+        ),
+    ] {
+        if let Some(inner) = text.strip_prefix(begin) {
+            let (inner, after) = inner.split_once(end).unwrap_or((inner, ""));
+            let found = inner.split(invoke).skip(1).map(|one| self::invoke(one, parameter, tools));
+            return Some((found.collect::<Option<Vec<_>>>().filter(|f| !f.is_empty())?, after));
+        }
     }
     if text.starts_with("<function=") {
         let at = text.find("</function>").map_or(text.len(), |at| at + "</function>".len());
@@ -61,9 +89,11 @@ fn one<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Vec<Found>, &'a str)> {
     if let Some(inner) = text.strip_prefix("[TOOL_CALLS]") {
         let (inner, after) = inner.find("[TOOL_CALLS]").map_or((inner, ""), |at| inner.split_at(at));
         let found = match inner.split_once("[ARGS]") {
-            Some((name, args)) => vec![call(name.split("[CALL_ID]").next().unwrap_or(name), args, tools)?],
-            None => calls(inner, tools).or_else(|| {
-                inner.find('{').and_then(|at| Some(vec![call(&inner[..at], &inner[at..], tools)?]))
+            Some((name, args)) => {
+                vec![call(name.split("[CALL_ID]").next().unwrap_or(name), args, tools, false)?]
+            }
+            None => calls(inner, tools, false).or_else(|| {
+                inner.find('{').and_then(|at| Some(vec![call(&inner[..at], &inner[at..], tools, false)?]))
             })?,
         };
         return Some((found, after));
@@ -78,9 +108,9 @@ fn one<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Vec<Found>, &'a str)> {
             // Before version 3.1: function, separator, name, fenced arguments.
             found.push(match right.split_once("```json") {
                 Some((name, args)) if left.trim() == "function" => {
-                    call(name, args.trim_end().trim_end_matches("```"), tools)?
+                    call(name, args.trim_end().trim_end_matches("```"), tools, false)?
                 }
-                _ => call(left, right, tools)?,
+                _ => call(left, right, tools, false)?,
             });
         }
         return Some((found, text[at..].strip_prefix(end).unwrap_or("")));
@@ -92,7 +122,7 @@ fn one<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Vec<Found>, &'a str)> {
             let piece = piece.split("<|tool_call_end|>").next()?;
             let (id, args) = piece.split_once("<|tool_call_argument_begin|>")?;
             // The id is `functions.<name>:<number>`.
-            found.push(call(id.trim().split(':').next()?, args, tools)?);
+            found.push(call(id.trim().split(':').next()?, args, tools, false)?);
         }
         return Some((found, after));
     }
@@ -103,14 +133,17 @@ fn one<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Vec<Found>, &'a str)> {
 /// <https://cookbook.openai.com/articles/openai-harmony>
 fn harmony(text: &str, tools: &[ToolSpec]) -> Option<Vec<Found>> {
     let mut out = Vec::new();
-    for piece in text.split("<|channel|>").skip(1) {
+    let pieces: Vec<&str> = text.split("<|channel|>").collect();
+    for (piece, before) in pieces.iter().skip(1).zip(&pieces) {
+        // Who is called stands in the head, or in front of the channel.
+        let lead = before.rsplit_once("<|start|>").map_or("", |(_, lead)| lead);
         let (head, body) = piece.split_once("<|message|>")?;
         let body = ["<|end|>", "<|call|>", "<|return|>", "<|start|>"]
             .iter()
             .fold(body, |b, end| b.split(end).next().unwrap_or(b));
-        if let Some(at) = head.find("to=") {
-            let name = head[at + 3..].split([' ', '<']).next()?;
-            out.push(call(name, body, tools)?);
+        if let Some(to) = [head, lead].iter().find_map(|h| h.split_once("to=").map(|(_, to)| to)) {
+            let name = to.split([' ', '<']).next()?;
+            out.push(call(name, body, tools, false)?);
         } else if head.trim().starts_with("analysis") {
             out.push(Found::Thinking(body.to_owned()));
         } else {
@@ -120,10 +153,35 @@ fn harmony(text: &str, tools: &[ToolSpec]) -> Option<Vec<Found>> {
     (!out.is_empty()).then_some(out)
 }
 
-/// `<function=name><parameter=key>value</parameter>…</function>`
+/// What follows, without marks of an end.
+fn unended(text: &str) -> &str {
+    ["<|eom_id|>", "<|eot_id|>", "<|end_of_text|>", "<|/tool_call|>"]
+        .iter()
+        .find_map(|end| text.strip_prefix(end))
+        .unwrap_or(text)
+}
+
+/// `"name"><parameter name="key" …>value</parameter>…`, what stands behind `<invoke name=`.
+fn invoke(text: &str, parameter: &str, tools: &[ToolSpec]) -> Option<Found> {
+    let (name, rest) = text.split_once('>')?;
+    let tool = tool(name, tools)?;
+    let mut args = Map::new();
+    for one in rest.split(parameter).skip(1) {
+        let (head, value) = one.split_once('>')?;
+        let key = head.trim().trim_start_matches('"').split('"').next()?;
+        let value = &value[..value.find("</")?];
+        args.insert(key.to_owned(), typed(tool, key, value));
+    }
+    Some(Found::Call { name: tool.name.clone(), args: Value::Object(args).to_string() })
+}
+
+/// `<function=name><parameter=key>value</parameter>…</function>`, or the arguments as JSON (Llama 3).
 fn function(text: &str, tools: &[ToolSpec]) -> Option<Found> {
     let (name, mut rest) = text.strip_prefix("<function=")?.split_once('>')?;
     let tool = tool(name, tools)?;
+    if rest.trim_start().starts_with('{') {
+        return call(name, rest.split("</function>").next()?, tools, false);
+    }
     let mut args = Map::new();
     while let Some(at) = rest.find("<parameter=") {
         let (key, value) = rest[at + "<parameter=".len()..].split_once('>')?;
@@ -161,45 +219,71 @@ fn typed(tool: &ToolSpec, key: &str, value: &str) -> Value {
 }
 
 /// One call or several as JSON: `{"name": …, "arguments": …}`, one after the other or in an array.
-fn calls(text: &str, tools: &[ToolSpec]) -> Option<Vec<Found>> {
+fn calls(text: &str, tools: &[ToolSpec], any: bool) -> Option<Vec<Found>> {
     let mut out = Vec::new();
     for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
         match value.ok()? {
             Value::Array(all) => {
                 for one in &all {
-                    out.push(object(one, tools)?);
+                    out.push(object(one, tools, any)?);
                 }
             }
-            one => out.push(object(&one, tools)?),
+            one => match one.get("tool_calls").and_then(Value::as_array) {
+                Some(all) => {
+                    for one in all {
+                        out.push(object(one, tools, any)?);
+                    }
+                }
+                None => out.push(object(&one, tools, any)?),
+            },
         }
     }
     (!out.is_empty()).then_some(out)
 }
 
-fn object(value: &Value, tools: &[ToolSpec]) -> Option<Found> {
+fn object(value: &Value, tools: &[ToolSpec], any: bool) -> Option<Found> {
     // OpenAI's own form nests both under `function`.
     let value = value.get("function").filter(|f| f.is_object()).unwrap_or(value);
     let name = ["name", "function", "tool"].iter().find_map(|k| value.get(k)?.as_str())?;
     let args = ["arguments", "parameters", "args", "input"].iter().find_map(|k| value.get(k));
     match args {
-        Some(Value::String(text)) => call(name, text, tools),
-        Some(args) => call(name, &args.to_string(), tools),
+        Some(Value::String(text)) => call(name, text, tools, any),
+        Some(args) => call(name, &args.to_string(), tools, any),
         None => None,
     }
 }
 
-fn call(name: &str, args: &str, tools: &[ToolSpec]) -> Option<Found> {
-    let name = tool(name, tools)?.name.clone();
+/// `any`: a name that no tool has will do, if it is one.
+fn call(name: &str, args: &str, tools: &[ToolSpec], any: bool) -> Option<Found> {
+    let name = match tool(name, tools) {
+        Some(tool) => tool.name.clone(),
+        None if any && is_name(name) => name.to_owned(),
+        None => return None,
+    };
     let args = unwrapped(args.trim().to_owned());
     crate::model::dialect::calls::is_object(&args).then_some(Found::Call { name, args })
 }
 
-/// The tool that a name means, where that is beyond doubt.
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 64
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+}
+
+/// The tool that a name means, where that is beyond doubt: only case, `_` and `-` may differ, and only one may fit.
 fn tool<'a>(name: &str, tools: &'a [ToolSpec]) -> Option<&'a ToolSpec> {
     let name = name.trim().trim_matches('"');
     let name = ["functions.", "functions:", "default_api."]
         .iter()
         .find_map(|p| name.strip_prefix(p))
         .unwrap_or(name);
-    tools.iter().find(|t| t.name == name)
+    if let Some(tool) = tools.iter().find(|t| t.name == name) {
+        return Some(tool);
+    }
+    let plain = |name: &str| {
+        name.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect::<String>()
+    };
+    let wanted = plain(name);
+    let mut fitting = tools.iter().filter(|t| !wanted.is_empty() && plain(&t.name) == wanted);
+    fitting.next().filter(|_| fitting.next().is_none())
 }

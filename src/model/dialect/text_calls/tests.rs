@@ -20,8 +20,8 @@ fn run(pieces: &[&str]) -> (String, String, Vec<Value>) {
             Found::Text(t) => text.push_str(&t),
             Found::Thinking(t) => thinking.push_str(&t),
             Found::Call { name, args } => {
-                assert_eq!(name, "read_file");
-                calls.push(serde_json::from_str(&args).unwrap());
+                let args: Value = serde_json::from_str(&args).unwrap();
+                calls.push(if name == "read_file" { args } else { json!([name, args]) });
             }
         }
     }
@@ -97,6 +97,49 @@ fn calls_in_every_form_at_every_split() {
             "",
             &both[..1],
         ),
+        (
+            "<|start|>assistant to=functions.read_file<|channel|>commentary json<|message|>{\"path\":\"a.txt\"}<|call|>",
+            "",
+            &both[..1],
+        ),
+        ("<function=read_file>{\"path\": \"a.txt\"}</function>", "", &both[..1]),
+        (
+            "<|python_tag|>{\"name\": \"read_file\", \"parameters\": {\"path\": \"a.txt\"}}<|eom_id|>",
+            "",
+            &both[..1],
+        ),
+        ("<|tool_call|>[{\"name\": \"read_file\", \"arguments\": {\"path\": \"a.txt\"}}]", "", &both[..1]),
+        (
+            "<minimax:tool_call>\n<invoke name=\"read_file\">\n<parameter name=\"path\">a.txt</parameter>\n</invoke>\n<invoke name=\"read_file\">\n<parameter name=\"path\">b.txt</parameter>\n</invoke>\n</minimax:tool_call>",
+            "",
+            &both[..],
+        ),
+        (
+            "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"read_file\">\n<｜DSML｜parameter name=\"path\" string=\"true\">a.txt</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+            "",
+            &both[..1],
+        ),
+        (
+            "```xml\n<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"a.txt\"}}\n</tool_call>\n```",
+            "",
+            &both[..1],
+        ),
+        (
+            "{\"tool_calls\": [{\"id\": \"1\", \"type\": \"function\", \"function\": {\"name\": \"read_file\", \"arguments\": \"{\\\"path\\\": \\\"a.txt\\\"}\"}}]}",
+            "",
+            &both[..1],
+        ),
+        // A name that can mean but one tool.
+        (
+            "<tool_call>{\"name\": \"ReadFile\", \"arguments\": {\"path\": \"a.txt\"}}</tool_call>",
+            "",
+            &both[..1],
+        ),
+        (
+            "<tool_call>{\"name\": \"nobody\", \"arguments\": {\"x\": 1}}</tool_call>",
+            "",
+            &[json!(["nobody", {"x": 1}])],
+        ),
     ] {
         check(reply, text, calls);
     }
@@ -117,7 +160,9 @@ fn what_is_no_call_stays_the_text_it_is() {
         "```json\n{\"name\": \"x\", \"version\": 1}\n```",
         "```json\n{\"name\": \"read_file\", \"arguments\": {}}\n```\nThat is how a call looks.",
         "```rust\nfn main() {}\n```",
-        "<tool_call>{\"name\": \"nobody\", \"arguments\": {}}</tool_call>",
+        "<tool_call>{\"name\": \"not a name!\", \"arguments\": {}}</tool_call>",
+        "<function=nobody><parameter=path>a.txt</parameter></function>",
+        "```xml\n<project>\n</project>\n```",
         "<tool_call>{\"name\": \"read_file\", \"argu",
         "In code:\n```\n<tool_call>{\"name\": \"read_file\", \"arguments\": {}}</tool_call>\n```",
         "the tag `<tool_call>` is special",
@@ -158,7 +203,7 @@ proptest! {
         let parts: Vec<&str> = pieces.iter().map(String::as_str).collect();
         let got = run(&parts);
         prop_assert_eq!(&got, &run(&[&whole]));
-        if got.2.is_empty() && got.1.is_empty() && !whole.starts_with("<|channel|>") && !whole.contains("<|channel|>") {
+        if got.2.is_empty() && got.1.is_empty() && !whole.contains("<|channel|>") {
             prop_assert_eq!(got.0, whole);
         }
     }

@@ -4,13 +4,13 @@
 use super::{ErrorKind, ModelError};
 use crate::secret::Secret;
 use serde_json::Value;
-use std::time::Duration;
+use std::{fmt::Write, time::Duration};
 
 /// The most characters of a provider's own words that an error carries.
 const DETAIL_CHARS: usize = 300;
 
 /// Longer than anybody waits.
-const NEVER: Duration = Duration::from_secs(86_400);
+const NEVER: Duration = Duration::from_secs(400 * 86_400);
 /// A refusal without a word is how some servers (Cerebras) say that a request is too long.
 const SILENT: &str = "it gave no reason; some servers refuse without one what is too long for the model";
 
@@ -72,12 +72,11 @@ impl Failure {
             None => format!("{host}: {}", words(self.kind)),
         };
         let mut message = if detail.is_empty() { status } else { format!("{status}: {detail}") };
+        if let Some(wait) = self.retry_after.filter(|w| *w > Duration::from_secs(60) && *w < NEVER) {
+            let _ = write!(message, "{} It is free again in {}.", full_stop(&message), long(wait));
+        }
         if let Some(hint) = hint.or_else(|| what_to_do(self.kind)) {
-            if !message.ends_with(['.', '!', '?']) {
-                message.push('.');
-            }
-            message.push(' ');
-            message.push_str(hint);
+            let _ = write!(message, "{} {hint}", full_stop(&message));
         }
         ModelError {
             kind: self.kind,
@@ -273,7 +272,8 @@ const OVERLOADED: [&str; 9] = [
 /// llama.cpp, Hugging Face.
 const LOADING: [&str; 4] =
     ["loading model", "model is loading", "is currently loading", "model is still loading"];
-const NO_MODEL: [&str; 7] = [
+const NO_MODEL: [&str; 8] = [
+    "no endpoints found",
     "decommissioned",
     "model_not_found",
     "not a valid model id",
@@ -414,6 +414,21 @@ fn what_to_do(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Malformed => "Check that the base URL is that of the model API; else try again.",
         _ => return None,
     })
+}
+
+/// What ends a sentence that has no end.
+fn full_stop(text: &str) -> &'static str {
+    if text.ends_with(['.', '!', '?']) { "" } else { "." }
+}
+
+/// A long time, as a person says it.
+fn long(time: Duration) -> String {
+    let minutes = time.as_secs().div_ceil(60);
+    match (minutes / (24 * 60), minutes / 60 % 24, minutes % 60) {
+        (0, 0, m) => format!("{m} min"),
+        (0, h, m) => format!("{h} h {m} min"),
+        (d, h, _) => format!("{d} d {h} h"),
+    }
 }
 
 /// The provider's words on one line, bounded, without keys.

@@ -145,6 +145,28 @@ fn an_error_names_host_and_status_and_no_secret() {
 }
 
 #[test]
+fn a_quota_says_when_it_is_free_again() {
+    for (seconds, words) in [(90, "2 min"), (7_800, "2 h 10 min"), (200_000, "2 d 7 h")] {
+        let body = format!(
+            r#"{{"error":{{"type":"usage_limit_reached","message":"The usage limit has been reached","resets_in_seconds":{seconds}}}}}"#
+        );
+        let e = Failure::of_response(429, &body).at("h", None, None);
+        assert_eq!(e.kind, Quota);
+        assert!(e.message.contains(&format!("reached. It is free again in {words}. ")), "{}", e.message);
+    }
+}
+
+#[test]
+fn one_request_above_the_limit_of_a_minute_is_not_waited_for() {
+    let body = r#"{"error":{"message":"Request too large for m on tokens per min (TPM): Limit 3, Requested 4.","code":"rate_limit_exceeded"}}"#;
+    let f = Failure::of_response(429, body);
+    let budget = crate::model::retry::Budget::default();
+    let verdict = crate::model::retry::verdict(f.kind, 1, f.retry_after, Duration::ZERO, &budget, 0.5);
+    assert_eq!((f.kind, verdict), (RateLimit, crate::model::retry::Verdict::GiveUp));
+    assert!(!f.at("h", None, None).message.contains("free again"));
+}
+
+#[test]
 fn errors_inside_a_stream() {
     let f = Failure::of_error(&serde_json::json!({"error": {"code": 400, "message": "Token limit reached"}}));
     assert_eq!((f.kind, f.status), (TooLong, Some(400)));

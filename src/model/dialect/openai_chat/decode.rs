@@ -98,8 +98,10 @@ impl ChatDecoder {
             delta.reasoning_details.map(|raw| surrogates::read(raw.get())).unwrap_or_default();
         let field = delta.reasoning_content.as_deref().is_some_and(|t| !t.is_empty());
         // Several fields carry the same words: the first one counts.
-        let mut thought =
-            [delta.reasoning_content, delta.reasoning].into_iter().flatten().find(|t| !t.is_empty());
+        let mut thought = [delta.reasoning_content, delta.reasoning, delta.reasoning_text]
+            .into_iter()
+            .flatten()
+            .find(|t| !t.is_empty());
         if thought.is_none() {
             let words: String =
                 details.iter().filter_map(|d| d.get("text").or_else(|| d.get("summary"))?.as_str()).collect();

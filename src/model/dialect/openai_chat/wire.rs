@@ -46,6 +46,9 @@ pub struct DeltaIn<'a> {
     pub reasoning_content: Option<String>,
     #[serde(default)]
     pub reasoning: Option<String>,
+    /// Copilot.
+    #[serde(default)]
+    pub reasoning_text: Option<String>,
     #[serde(borrow, default)]
     pub reasoning_details: Option<&'a RawValue>,
     #[serde(default)]

@@ -10,9 +10,11 @@ use super::{
     turn::{Turn, TurnError},
 };
 use crate::{
-    log::{Entry, Severity},
+    log::{Block, Entry, Severity},
     model::{
-        ModelError, Provider, Request, policy,
+        ModelError, Provider, Request,
+        dialect::text_calls,
+        policy,
         retry::{Budget, Retrying},
     },
 };
@@ -38,11 +40,15 @@ pub(super) struct Asking {
     tried: Vec<String>,
     resumed: u32,
     continued: u32,
+    quoted: u32,
     /// Tokens; set once a reply was too long for the provider's default.
     max_output: Option<u32>,
     /// The end of the text that the next reply goes on with.
     tail: Option<Tail>,
 }
+
+/// How often in a turn a call that was written among words is answered with how to make it.
+const QUOTED: u32 = 3;
 
 /// What to do about a reply that the output limit cut off.
 pub(super) enum Cut {
@@ -202,6 +208,29 @@ impl Turn<'_> {
             error.message
         );
         self.notice(Severity::Warning, &format!("Going on with {next}"), &text).await?;
+        Ok(true)
+    }
+
+    /// Whether the model wrote a call among words, where it is no call, and is told how to make one.
+    pub(super) async fn nudge_quoted(&mut self, reply: &Reply) -> Result<bool, TurnError> {
+        let (_, tools) = context::frame(self.journal.entries()).unwrap_or_default();
+        let texts = reply.blocks.iter().filter_map(|b| match b {
+            Block::Text { text } => Some(text.as_str()),
+            _ => None,
+        });
+        let Some(name) = texts.filter_map(|text| text_calls::quoted(text, tools)).next() else {
+            return Ok(false);
+        };
+        self.asking.quoted += 1;
+        if self.asking.quoted > QUOTED {
+            return Ok(false);
+        }
+        let text = format!(
+            "[You wrote a call of `{name}` as text: nothing was run, and there is no output yet. To run it, reply with \
+             the call alone, nothing before and nothing behind it, and wait for its result. If it was only an example, \
+             say so in words.]"
+        );
+        self.journal.append(vec![Entry::Nudge { text }]).await?;
         Ok(true)
     }
 

@@ -272,6 +272,7 @@ impl<'s> Turn<'s> {
             _ if !calls.is_empty() => self.run_calls(calls, false).await,
             Finish::Refusal => self.forget().await,
             Finish::Pause => Ok(Next::Go),
+            Finish::Stop | Finish::ToolCalls if self.nudge_quoted(&reply).await? => Ok(Next::Go),
             Finish::Stop | Finish::ToolCalls if reply.has_text() || went_on => Ok(Next::End(Stop::EndTurn)),
             Finish::Stop | Finish::ToolCalls if !nudged => Ok(Next::Nudge),
             Finish::Stop | Finish::ToolCalls => self.silent().await,

@@ -238,3 +238,22 @@ async fn looking_after_a_job_is_no_repetition_while_it_goes_on() {
     assert_eq!(stage.turn(&editor, "go").await.unwrap(), Stop::MaxTurnRequests);
     assert_eq!(stage.model.requests().len(), 8);
 }
+
+#[tokio::test]
+async fn a_call_written_among_words_is_asked_for_by_itself() {
+    let wrote = |n: u32| {
+        text(&format!(
+            "{n}:\n```json\n{{\"name\": \"read\", \"arguments\": {{\"path\": \"a.txt\"}}}}\n```\nOutput: one"
+        ))
+    };
+    let stage = Stage::new([wrote(1), calls(&[("1", "read", r#"{"path":"a.txt"}"#)]), text("one")]);
+    stage.fake.file("a.txt", "one\n");
+    let editor = FakeEditor::default();
+    assert_eq!(stage.turn(&editor, "go").await.unwrap(), Stop::EndTurn);
+    assert_eq!((stage.model.requests().len(), stage.outcomes()), (3, vec![Outcome::Ok]));
+    // Whoever means an example is not asked for ever.
+    let stage = Stage::new((0..9).map(wrote));
+    assert_eq!(stage.turn(&FakeEditor::default(), "go").await.unwrap(), Stop::EndTurn);
+    assert_eq!(stage.model.requests().len(), 4);
+    assert!(last_user(&stage.model).contains("call of `read` as text"));
+}

@@ -10,10 +10,23 @@ pub fn whole(text: &str, tools: &[ToolSpec]) -> Option<Vec<Found>> {
         text = fenced.strip_suffix("```").unwrap_or(fenced);
         text = super::LABELS.iter().find_map(|l| text.strip_prefix(l)).unwrap_or(text).trim_start();
         if text.starts_with('<') {
-            return marked(text.trim_end(), tools).filter(|found| !found.iter().any(is_text));
+            return in_tags(text, tools);
         }
     }
-    calls(text, tools, false)
+    if text.starts_with('<') { in_tags(text, tools) } else { calls(text, tools, false) }
+}
+
+/// Whether a call has the arguments that its tool asks for.
+pub fn is_complete(name: &str, args: &str, tools: &[ToolSpec]) -> bool {
+    let Some(tool) = tools.iter().find(|t| t.name == name) else { return false };
+    let args: Value = serde_json::from_str(args).unwrap_or_default();
+    let required = tool.schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    required.filter_map(Value::as_str).all(|key| args.get(key).is_some())
+}
+
+/// Nothing but calls in tags.
+fn in_tags(text: &str, tools: &[ToolSpec]) -> Option<Vec<Found>> {
+    marked(text.trim_end(), tools).filter(|found| !found.iter().any(is_text))
 }
 
 fn is_text(found: &Found) -> bool {
@@ -63,6 +76,21 @@ fn one<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Vec<Found>, &'a str)> {
         let at = inner.find("<|").unwrap_or(inner.len());
         return Some((calls(&inner[..at], tools, false)?, unended(&inner[at..])));
     }
+    if text.starts_with("<function=") {
+        let at = text.find("</function>").map_or(text.len(), |at| at + "</function>".len());
+        return Some((
+            vec![function(&text[..at], tools)?],
+            text[at..].trim_start().strip_prefix("</tool_call>").unwrap_or(&text[at..]),
+        ));
+    }
+    invokes(text, tools)
+        .or_else(|| mistral(text, tools))
+        .or_else(|| deepseek(text, tools))
+        .or_else(|| kimi(text, tools))
+}
+
+/// `<invoke name=…>` in the tags of the models that write it.
+fn invokes<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Vec<Found>, &'a str)> {
     for (begin, end, invoke, parameter) in [
         ("<minimax:tool_call>", "</minimax:tool_call>", "<invoke name=", "<parameter name="),
         ("<function_calls>", "</function_calls>", "<invoke name=", "<parameter name="),
@@ -79,54 +107,55 @@ fn one<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Vec<Found>, &'a str)> {
             return Some((found.collect::<Option<Vec<_>>>().filter(|f| !f.is_empty())?, after));
         }
     }
-    if text.starts_with("<function=") {
-        let at = text.find("</function>").map_or(text.len(), |at| at + "</function>".len());
-        return Some((
-            vec![function(&text[..at], tools)?],
-            text[at..].trim_start().strip_prefix("</tool_call>").unwrap_or(&text[at..]),
-        ));
-    }
-    if let Some(inner) = text.strip_prefix("[TOOL_CALLS]") {
-        let (inner, after) = inner.find("[TOOL_CALLS]").map_or((inner, ""), |at| inner.split_at(at));
-        let found = match inner.split_once("[ARGS]") {
-            Some((name, args)) => {
-                vec![call(name.split("[CALL_ID]").next().unwrap_or(name), args, tools, false)?]
-            }
-            None => calls(inner, tools, false).or_else(|| {
-                inner.find('{').and_then(|at| Some(vec![call(&inner[..at], &inner[at..], tools, false)?]))
-            })?,
-        };
-        return Some((found, after));
-    }
-    if text.starts_with("<｜tool") {
-        let end = "<｜tool▁calls▁end｜>";
-        let at = text.find(end).unwrap_or(text.len());
-        let mut found = Vec::new();
-        for piece in text[..at].split("<｜tool▁call▁begin｜>").skip(1) {
-            let piece = piece.split("<｜tool▁call▁end｜>").next()?;
-            let (left, right) = piece.split_once("<｜tool▁sep｜>")?;
-            // Before version 3.1: function, separator, name, fenced arguments.
-            found.push(match right.split_once("```json") {
-                Some((name, args)) if left.trim() == "function" => {
-                    call(name, args.trim_end().trim_end_matches("```"), tools, false)?
-                }
-                _ => call(left, right, tools, false)?,
-            });
-        }
-        return Some((found, text[at..].strip_prefix(end).unwrap_or("")));
-    }
-    if let Some(inner) = text.strip_prefix("<|tool_calls_section_begin|>") {
-        let (inner, after) = inner.split_once("<|tool_calls_section_end|>").unwrap_or((inner, ""));
-        let mut found = Vec::new();
-        for piece in inner.split("<|tool_call_begin|>").skip(1) {
-            let piece = piece.split("<|tool_call_end|>").next()?;
-            let (id, args) = piece.split_once("<|tool_call_argument_begin|>")?;
-            // The id is `functions.<name>:<number>`.
-            found.push(call(id.trim().split(':').next()?, args, tools, false)?);
-        }
-        return Some((found, after));
-    }
     None
+}
+
+fn mistral<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Vec<Found>, &'a str)> {
+    let inner = text.strip_prefix("[TOOL_CALLS]")?;
+    let (inner, after) = inner.find("[TOOL_CALLS]").map_or((inner, ""), |at| inner.split_at(at));
+    let found = match inner.split_once("[ARGS]") {
+        Some((name, args)) => {
+            vec![call(name.split("[CALL_ID]").next().unwrap_or(name), args, tools, false)?]
+        }
+        None => calls(inner, tools, false).or_else(|| {
+            inner.find('{').and_then(|at| Some(vec![call(&inner[..at], &inner[at..], tools, false)?]))
+        })?,
+    };
+    Some((found, after))
+}
+
+fn deepseek<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Vec<Found>, &'a str)> {
+    if !text.starts_with("<｜tool") {
+        return None;
+    }
+    let end = "<｜tool▁calls▁end｜>";
+    let at = text.find(end).unwrap_or(text.len());
+    let mut found = Vec::new();
+    for piece in text[..at].split("<｜tool▁call▁begin｜>").skip(1) {
+        let piece = piece.split("<｜tool▁call▁end｜>").next()?;
+        let (left, right) = piece.split_once("<｜tool▁sep｜>")?;
+        // Before version 3.1: function, separator, name, fenced arguments.
+        found.push(match right.split_once("```json") {
+            Some((name, args)) if left.trim() == "function" => {
+                call(name, args.trim_end().trim_end_matches("```"), tools, false)?
+            }
+            _ => call(left, right, tools, false)?,
+        });
+    }
+    Some((found, text[at..].strip_prefix(end).unwrap_or("")))
+}
+
+fn kimi<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Vec<Found>, &'a str)> {
+    let inner = text.strip_prefix("<|tool_calls_section_begin|>")?;
+    let (inner, after) = inner.split_once("<|tool_calls_section_end|>").unwrap_or((inner, ""));
+    let mut found = Vec::new();
+    for piece in inner.split("<|tool_call_begin|>").skip(1) {
+        let piece = piece.split("<|tool_call_end|>").next()?;
+        let (id, args) = piece.split_once("<|tool_call_argument_begin|>")?;
+        // The id is `functions.<name>:<number>`.
+        found.push(call(id.trim().split(':').next()?, args, tools, false)?);
+    }
+    Some((found, after))
 }
 
 /// gpt-oss: channels for thinking, for calls and for the answer.

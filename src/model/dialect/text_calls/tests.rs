@@ -178,6 +178,27 @@ fn what_is_no_call_stays_the_text_it_is() {
 }
 
 #[test]
+fn a_call_in_a_fence_among_words_is_seen() {
+    let tools = tools();
+    let call = "```json\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"a.txt\"}}\n```";
+    for text in [
+        format!("I will read it:\n{call}"),
+        format!("{call}\n\n**Output**:\n```\nHello\n```"),
+        "First:\n```\nx\n```\nthen\n```xml\n<tool_call>{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}}</tool_call>\n```".into(),
+    ] {
+        assert_eq!(quoted(&text, &tools).as_deref(), Some("read_file"), "{text}");
+    }
+    for text in [
+        "no fence",
+        "```json\n{\"name\": \"nobody\", \"arguments\": {}}\n```",
+        "```rust\nfn main() {}\n```",
+        "```",
+    ] {
+        assert_eq!(quoted(text, &tools), None, "{text}");
+    }
+}
+
+#[test]
 fn channels_are_told_apart() {
     let (text, thinking, calls) = run(&[
         "<|channel|>analysis<|message|>hmm<|end|><|start|>assistant<|channel|>final<|message|>yes<|return|>",

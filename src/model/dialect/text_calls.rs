@@ -158,12 +158,13 @@ impl Watch {
 /// The tool that a reply calls in a fence among other words, where it is no call because of them: the model may have
 /// meant one.
 pub fn quoted(text: &str, tools: &[ToolSpec]) -> Option<String> {
-    text.split("```").skip(1).step_by(2).find_map(|fenced| {
+    let fenced = text.split("```").skip(1).step_by(2).filter_map(|fenced| {
         let fenced = LABELS.iter().find_map(|l| fenced.strip_prefix(l)).unwrap_or(fenced);
-        match parse::whole(fenced, tools)?.as_slice() {
-            [Found::Call { name, args }, ..] if parse::is_complete(name, args, tools) => Some(name.clone()),
-            _ => None,
-        }
+        parse::whole(fenced, tools)?.into_iter().next()
+    });
+    fenced.chain(parse::leading(text.trim_start(), tools)).find_map(|found| match found {
+        Found::Call { name, args } if parse::is_complete(&name, &args, tools) => Some(name),
+        _ => None,
     })
 }
 

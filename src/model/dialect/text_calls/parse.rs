@@ -13,6 +13,8 @@ pub fn whole(text: &str, tools: &[ToolSpec]) -> Option<Vec<Found>> {
             return in_tags(text, tools);
         }
     }
+    // The end of a fence that never began.
+    let text = text.strip_suffix("```").unwrap_or(text);
     if text.starts_with('<') { in_tags(text, tools) } else { calls(text, tools, false) }
 }
 
@@ -22,6 +24,12 @@ pub fn is_complete(name: &str, args: &str, tools: &[ToolSpec]) -> bool {
     let args: Value = serde_json::from_str(args).unwrap_or_default();
     let required = tool.schema.get("required").and_then(Value::as_array).into_iter().flatten();
     required.filter_map(Value::as_str).all(|key| args.get(key).is_some())
+}
+
+/// The call that text begins with, whatever follows.
+pub fn leading(text: &str, tools: &[ToolSpec]) -> Option<Found> {
+    let value = serde_json::Deserializer::from_str(text).into_iter::<Value>().next()?.ok()?;
+    object(&value, tools, false)
 }
 
 /// Nothing but calls in tags.

@@ -61,6 +61,7 @@ fn calls_in_every_form_at_every_split() {
             &both[..1],
         ),
         ("{\"name\": \"read_file\", \"parameters\": {\"path\": \"a.txt\"}}", "", &both[..1]),
+        ("{\"name\": \"read_file\", \"arguments\": {\"path\": \"a.txt\"}}\n```", "", &both[..1]),
         (
             "[{\"name\":\"read_file\",\"arguments\":{\"path\":\"a.txt\"}},{\"name\":\"read_file\",\"arguments\":\"{\\\"path\\\":\\\"b.txt\\\"}\"}]",
             "",
@@ -183,6 +184,7 @@ fn a_call_in_a_fence_among_words_is_seen() {
     let call = "```json\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"a.txt\"}}\n```";
     for text in [
         format!("I will read it:\n{call}"),
+        "{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}}\nThis reads it.".into(),
         format!("{call}\n\n**Output**:\n```\nHello\n```"),
         "First:\n```\nx\n```\nthen\n```xml\n<tool_call>{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}}</tool_call>\n```".into(),
     ] {

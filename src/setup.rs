@@ -208,7 +208,7 @@ pub async fn sign_out(
 ) -> Result<Option<Revoked>, LoginError> {
     Ok(match auth::forget(store, provider).await? {
         None => None,
-        Some(Stored::Key(_)) => Some(Revoked::IsAKey),
+        Some(Stored::Key { .. }) => Some(Revoked::IsAKey),
         Some(Stored::Login(login)) if login.imported => Some(Revoked::Shared),
         Some(Stored::Login(login)) => match codex::revoke(registry.connections(), &login).await {
             true => Some(Revoked::Yes),
@@ -293,7 +293,7 @@ fn learn(config: &Config, vault: &Vault) {
     for (provider, stored) in stored {
         let name = format!("{provider}.key");
         match stored {
-            Stored::Key(key) => vault.secrets.add([(name, key)]),
+            Stored::Key { key, .. } => vault.secrets.add([(name, key)]),
             Stored::Login(login) => vault.secrets.add([(name.clone(), login.access), (name, login.refresh)]),
         }
     }

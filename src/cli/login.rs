@@ -100,10 +100,10 @@ async fn sign_in(place: &Place, provider: &str, args: &LoginArgs) -> Result<Done
         Some((LoginKind::Chatgpt, issuer)) => chatgpt(place, &issuer, args.browser).await?,
         // A key that was piped in is meant to be stored.
         Some((LoginKind::Openrouter, issuer)) if args.browser || io::stdin().is_terminal() => {
-            openrouter(place, &issuer.url, args.browser).await?
+            openrouter(place, provider, &issuer.url, args.browser).await?
         }
         _ => match key(place, provider)? {
-            Some(key) => Stored::Key(key),
+            Some(key) => Stored::Key { key, origin: place.registry.origin(provider) },
             None => return Ok(Done::GivenUp),
         },
     };
@@ -132,7 +132,7 @@ async fn chatgpt(place: &Place, issuer: &Issuer, browser: bool) -> Result<Stored
     Ok(Stored::Login(issuer.wait(place.registry.connections(), &code).await?))
 }
 
-async fn openrouter(place: &Place, base: &str, browser: bool) -> Result<Stored, LoginError> {
+async fn openrouter(place: &Place, provider: &str, base: &str, browser: bool) -> Result<Stored, LoginError> {
     let begun = Authorization::begin(base).await?;
     let text = format!(
         "Open this page and allow Hermes to make a key:\n\n    {}\n\nWaiting for the browser. If it cannot reach this \
@@ -159,7 +159,8 @@ async fn openrouter(place: &Place, base: &str, browser: bool) -> Result<Stored, 
         code = begun.callback() => code?,
         code = pasted => code,
     };
-    Ok(Stored::Key(begun.key(place.registry.connections(), &code).await?))
+    let key = begun.key(place.registry.connections(), &code).await?;
+    Ok(Stored::Key { key, origin: place.registry.origin(provider) })
 }
 
 /// A line of standard input, read beside the wait for the browser; `None`: there is none. Its thread ends with the process.
@@ -201,7 +202,10 @@ fn open(url: &str) {
 fn told(place: &Place, provider: &str, stored: &Stored) -> String {
     let file = place.store.file();
     let mut text = match stored {
-        Stored::Key(_) => format!("The key for {provider} is stored in {}.\n", file.display()),
+        Stored::Key { origin, .. } => {
+            let only = origin.as_deref().map(|o| format!(" and is sent to {o} alone")).unwrap_or_default();
+            format!("The key for {provider} is stored in {}{only}.\n", file.display())
+        }
         Stored::Login(login) => {
             let who = login.email.as_deref().map(|e| format!(" as {e}")).unwrap_or_default();
             format!("Signed in to {provider}{who}; stored in {}.\n", file.display())
@@ -243,7 +247,10 @@ fn list(place: &Place) -> Exit {
                 let who = login.email.as_deref().map(|e| format!(" as {e}")).unwrap_or_default();
                 format!("signed in{who}")
             }
-            (_, Some(Stored::Key(_))) => "a stored key".to_owned(),
+            (CredentialState::Present, Some(Stored::Key { .. })) => "a stored key".to_owned(),
+            (_, Some(Stored::Key { origin, .. })) => {
+                format!("a stored key, for {} only", origin.as_deref().unwrap_or("another server"))
+            }
             (CredentialState::Present, None) => "a key in the environment or in config.toml".to_owned(),
             (CredentialState::NotNeeded, None) => "no key needed".to_owned(),
             (CredentialState::Missing { .. }, None) => "-".to_owned(),

@@ -21,11 +21,15 @@ pub fn check(config: &Config, vault: &Vault) -> Vec<Finding> {
     for (provider, stored) in &stored {
         let shadowed = config.providers.get(provider).is_some_and(|p| !p.keys.is_empty());
         all.push(match stored {
-            Stored::Key(_) if shadowed => {
+            Stored::Key { .. } if shadowed => {
                 let text = format!("{provider}: a stored key, used only if the configured one is refused");
                 Finding::new(AREA, State::Info, text)
             }
-            Stored::Key(_) => {
+            Stored::Key { origin: Some(origin), .. } => {
+                let text = format!("{provider}: a stored key for {origin} (not shown)");
+                Finding::new(AREA, State::Good, text)
+            }
+            Stored::Key { .. } => {
                 Finding::new(AREA, State::Good, format!("{provider}: a stored key (not shown)"))
             }
             Stored::Login(login) => of(provider, login),
@@ -77,7 +81,7 @@ mod tests {
             dead: Some("refresh_token_reused".into()),
         };
         super::super::super::block_on(async {
-            save(&store, "groq", Stored::Key(Secret::new("key-secret"))).await.unwrap();
+            save(&store, "groq", Stored::Key { key: Secret::new("key-secret"), origin: None }).await.unwrap();
             save(&store, "codex", Stored::Login(login)).await.unwrap();
         })
         .unwrap();

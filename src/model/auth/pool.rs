@@ -24,6 +24,8 @@ const USED_UP: Duration = Duration::from_secs(60 * 60);
 #[derive(Debug, Default)]
 pub struct Pool {
     provider: String,
+    /// The server that the credentials are sent to.
+    origin: Option<String>,
     slots: Vec<Slot>,
     policy: KeyPolicy,
     vault: Vault,
@@ -64,7 +66,12 @@ pub enum Failed {
 impl Pool {
     pub fn new(provider: &str, sources: Vec<Source>, policy: KeyPolicy, vault: Vault) -> Self {
         let slots = sources.into_iter().map(|source| Slot { source, rest: Mutex::default() }).collect();
-        Pool { provider: provider.to_owned(), slots, policy, vault, next: AtomicUsize::new(0) }
+        Pool { provider: provider.to_owned(), slots, policy, vault, ..Pool::default() }
+    }
+
+    /// For the server of this origin: a key that was stored for another one is not sent there.
+    pub fn at(self, origin: String) -> Self {
+        Pool { origin: Some(origin), ..self }
     }
 
     /// The credential for the next request; `None`: there is none. Which it is is the policy's choice among those that do
@@ -133,7 +140,9 @@ impl Pool {
     }
 
     pub fn presence(&self) -> Presence {
-        let over = |source: &Source| matches!(source, Source::Stored) && self.stored().is_some();
+        let over = |source: &Source| {
+            matches!(source, Source::Stored) && matches!(self.stored(), Some(Stored::Login(_)))
+        };
         match () {
             () if self.slots.iter().any(|s| self.is_there(&s.source)) => Presence::Present,
             () if self.slots.iter().any(|s| over(&s.source)) => Presence::Over,
@@ -175,7 +184,9 @@ impl Pool {
                 None => (None, None),
                 Some(store) => match login::current(store, &self.provider, connections, refused).await? {
                     None => (None, None),
-                    Some(Stored::Key(key)) => (Some(key), None),
+                    Some(Stored::Key { key, origin }) => {
+                        (Some(key).filter(|_| self.is_for(origin.as_deref())), None)
+                    }
                     Some(Stored::Login(login)) => {
                         self.learn(at, &login.refresh);
                         (Some(login.access), login.account)
@@ -205,7 +216,7 @@ impl Pool {
         match source {
             Source::Command(_) => true,
             Source::Stored => match self.stored() {
-                Some(Stored::Key(_)) => true,
+                Some(Stored::Key { origin, .. }) => self.is_for(origin.as_deref()),
                 Some(Stored::Login(login)) => login.dead.is_none(),
                 None => false,
             },
@@ -222,8 +233,16 @@ impl Pool {
             Source::Command(_) => "the key of api_key_command".to_owned(),
             Source::Stored => "the stored login".to_owned(),
         };
-        let _ = write!(name, " ({} of {})", at + 1, self.slots.len());
+        let there: Vec<usize> =
+            (0..self.slots.len()).filter(|n| self.is_there(&self.slots[*n].source)).collect();
+        let place = there.iter().position(|n| *n == at).map_or(there.len(), |n| n + 1);
+        let _ = write!(name, " ({place} of {})", there.len());
         name
+    }
+
+    /// Whether a key that was stored for this server may be sent to ours.
+    fn is_for(&self, origin: Option<&str>) -> bool {
+        origin.is_none_or(|origin| self.origin.as_deref() == Some(origin))
     }
 }
 
@@ -342,6 +361,25 @@ mod tests {
             [key(&pool).await, key(&pool).await, key(&pool).await],
             ["key-cccc", "key-aaaa", "key-cccc"]
         );
+    }
+
+    #[tokio::test]
+    async fn a_key_that_was_stored_for_one_server_is_sent_to_no_other() {
+        let home = tempfile::tempdir().unwrap();
+        let store = super::super::store::CredentialStore::new(&crate::config::DataDirs::under(home.path()));
+        let origin = Some("https://api.x.example".to_owned());
+        super::super::save(&store, "x", Stored::Key { key: Secret::new("key-aaaa"), origin }).await.unwrap();
+        let vault = Vault { store: Some(store), ..Vault::default() };
+        let pool = |origin: &str| {
+            let pool = Pool::new("x", vec![Source::Stored], KeyPolicy::FillFirst, vault.clone());
+            pool.at(origin.to_owned())
+        };
+        assert_eq!(key(&pool("https://api.x.example")).await, "key-aaaa");
+        for other in ["http://api.x.example", "https://api.x.example:8443", "https://proxy.example"] {
+            let pool = pool(other);
+            assert_eq!(pool.presence(), Presence::Missing, "{other}");
+            assert!(pool.credential(&Arc::default()).await.unwrap().is_none(), "{other}");
+        }
     }
 
     #[tokio::test]

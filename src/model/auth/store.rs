@@ -29,7 +29,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What is stored for one provider.
 #[derive(Clone)]
 pub enum Stored {
-    Key(Secret),
+    /// A key, and the server that it was given for (`https://api.groq.com`): it is sent to no other.
+    Key {
+        key: Secret,
+        origin: Option<String>,
+    },
     Login(Login),
 }
 
@@ -272,7 +276,7 @@ fn understood(entry: &Value) -> Option<Stored> {
     let text =
         |key: &str| entry.get(key).and_then(Value::as_str).filter(|t| !t.is_empty()).map(str::to_owned);
     Some(match entry.get("type")?.as_str()? {
-        "api_key" => Stored::Key(Secret::new(text("key")?)),
+        "api_key" => Stored::Key { key: Secret::new(text("key")?), origin: text("origin") },
         "oauth" => Stored::Login(Login {
             access: Secret::new(text("access_token")?),
             refresh: Secret::new(text("refresh_token")?),
@@ -291,7 +295,7 @@ fn understood(entry: &Value) -> Option<Stored> {
 /// The one place where secrets become text that is kept.
 fn written(stored: &Stored) -> Value {
     match stored {
-        Stored::Key(key) => json!({"type": "api_key", "key": key.expose()}),
+        Stored::Key { key, origin } => json!({"type": "api_key", "key": key.expose(), "origin": origin}),
         Stored::Login(login) => json!({
             "type": "oauth",
             "access_token": login.access.expose(),
@@ -315,6 +319,10 @@ mod tests {
         CredentialStore::new(&DataDirs::under(home))
     }
 
+    fn key(key: &str) -> Stored {
+        Stored::Key { key: Secret::new(key), origin: None }
+    }
+
     fn login() -> Login {
         Login {
             access: Secret::new("a-1"),
@@ -335,11 +343,11 @@ mod tests {
         let (one, other) = (store(home.path()), store(home.path()));
         assert!(one.get("x").unwrap().is_none() && one.all().unwrap().is_empty());
         let lock = one.lock().await.unwrap();
-        lock.put("x", &Stored::Key(Secret::new("k-1"))).unwrap();
+        lock.put("x", &key("k-1")).unwrap();
         lock.put("codex", &Stored::Login(login())).unwrap();
         assert_eq!(std::fs::metadata(one.file()).unwrap().mode() & 0o777, 0o600);
         assert!(!one.is_exposed());
-        assert!(matches!(other.get("x").unwrap(), Some(Stored::Key(k)) if k.expose() == "k-1"));
+        assert!(matches!(other.get("x").unwrap(), Some(Stored::Key { key, .. }) if key.expose() == "k-1"));
         let Some(Stored::Login(read)) = other.get("codex").unwrap() else { panic!("no login") };
         assert_eq!((read.refresh.expose(), read.expires, read.account), ("r-1", Some(7), Some("acc".into())));
         assert!(lock.remove("x").unwrap().is_some() && lock.remove("x").unwrap().is_none());
@@ -365,7 +373,7 @@ mod tests {
             let read = store.get("x").map(|_| ()).unwrap_err().to_string();
             assert!(read.contains(told), "{text}: {read}");
             let lock = store.lock().await.unwrap();
-            assert_eq!(lock.put("x", &Stored::Key(Secret::new("k"))).unwrap_err().to_string(), read);
+            assert_eq!(lock.put("x", &key("k")).unwrap_err().to_string(), read);
             assert!(lock.remove("x").is_err());
             assert_eq!(std::fs::read_to_string(store.file()).unwrap(), text);
         }
@@ -379,7 +387,7 @@ mod tests {
         let text = r#"{"version":1,"note":"n","credentials":{"y":{"type":"passkey","blob":1}}}"#;
         std::fs::write(store.file(), text).unwrap();
         assert!(store.get("y").unwrap().is_none());
-        store.lock().await.unwrap().put("x", &Stored::Key(Secret::new("k"))).unwrap();
+        store.lock().await.unwrap().put("x", &key("k")).unwrap();
         let value: Value = serde_json::from_str(&std::fs::read_to_string(store.file()).unwrap()).unwrap();
         assert_eq!((&value["note"], &value["credentials"]["y"]["blob"]), (&json!("n"), &json!(1)));
     }

@@ -37,9 +37,10 @@ impl Registry {
         Some((row.login?, issuer))
     }
 
-    /// Whether requests to a provider make sense without a key.
-    pub fn needs_key(&self, provider: &str) -> bool {
-        self.entries.get(provider).is_some_and(|e| e.endpoint.as_ref().is_ok_and(|e| e.needs_key))
+    /// The server of a provider, without a path: whom a key is given for.
+    pub fn origin(&self, provider: &str) -> Option<String> {
+        let endpoint = self.entries.get(provider)?.endpoint.as_ref().ok()?;
+        Some(endpoint.base.origin().ascii_serialization())
     }
 
     pub fn connections(&self) -> &Arc<Connections> {
@@ -57,7 +58,8 @@ pub(super) fn endpoint(name: &str, row: &ProviderRow, vault: &Vault) -> Result<E
         sources.extend(row.key_env.clone().map(Source::Env));
     }
     sources.push(Source::Stored);
-    let pool = Pool::new(name, sources, row.key_policy, vault.clone());
+    let pool =
+        Pool::new(name, sources, row.key_policy, vault.clone()).at(base.origin().ascii_serialization());
     let mut endpoint = Endpoint::new(base, pool, row.needs_key.unwrap_or(row.key_env.is_some()));
     endpoint.needs_key |= row.login == Some(LoginKind::Chatgpt);
     let env = row.keys.iter().find_map(|k| if let Source::Env(name) = k { Some(name.clone()) } else { None });

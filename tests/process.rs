@@ -242,7 +242,7 @@ async fn what_became_another_program_is_told_to_end_again() {
         p.cancelled_at("trap 'exec sleep 1000' TERM; echo ready; while :; do :; done", "ready").await;
     assert_eq!(ran.exit.signal.as_deref(), Some("SIGTERM"));
     // What tidies up is let do so.
-    let text = "trap 'sleep 0.02; rm lock; exit 3' TERM; touch lock; echo ready; while :; do :; done";
+    let text = "trap 'rm lock; exit 3' TERM; touch lock; echo ready; while :; do :; done";
     let (ran, _) = p.cancelled_at(text, "ready").await;
     assert_eq!((ran.exit.code, p.root.join("lock").exists()), (Some(3), false));
 }

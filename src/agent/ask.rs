@@ -40,6 +40,18 @@ impl Ask<'_> {
             Decision::Deny(why) => return Permitted::No(why),
             Decision::Ask { why, remember } => (why, remember),
         };
+        let why = match &effects.runs {
+            Some(command) if !command.unconfined => {
+                let confined = self.session.workspace.confinement(command).await;
+                [Some(why), confined]
+                    .into_iter()
+                    .flatten()
+                    .filter(|w| !w.is_empty())
+                    .collect::<Vec<_>>()
+                    .join("; ")
+            }
+            _ => why,
+        };
         let hunks = if self.editor.features().hunk_review { hunks::of(&effects) } else { vec![] };
         let question = Question {
             call: self.call.clone(),

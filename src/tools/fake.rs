@@ -38,6 +38,8 @@ pub(crate) struct Fake {
     /// What a command does to the folder.
     pub(crate) on_run: Mutex<Option<fn(&Path)>>,
     pub(crate) secrets: Mutex<crate::secret::Redactor>,
+    /// What changed outside, until it is told.
+    pub(crate) changed: Mutex<Vec<&'static str>>,
     /// The process dies in the next write.
     pub(crate) death: Mutex<Option<Death>>,
     /// It did.
@@ -71,6 +73,7 @@ impl Fake {
             secrets: Mutex::default(),
             death: Mutex::default(),
             died: tokio::sync::Notify::new(),
+            changed: Mutex::default(),
         }
     }
     pub(crate) fn root(&self) -> &Path {
@@ -269,6 +272,10 @@ impl Workspace for Fake {
         let ran = self.results.lock().unwrap().pop_front().unwrap_or_else(ok);
         sink.output(ran.output.as_bytes());
         Ok(ran)
+    }
+    async fn changed_outside(&self) -> Vec<(WsPath, String)> {
+        let changed = std::mem::take(&mut *self.changed.lock().unwrap());
+        changed.into_iter().map(|path| (self.resolve(path).unwrap(), "it has been deleted".into())).collect()
     }
     fn secrets(&self) -> crate::secret::Redactor {
         self.secrets.lock().unwrap().clone()

@@ -276,6 +276,7 @@ async fn write_text(
         return Ok((written, new.clone()));
     };
     let mut after = ws.seen.wrote(path, sides, new, through_editor);
+    ws.knows(path);
     if through_editor && keep_form(path, now, &after, new, &bytes).await {
         let sides = super::editor::fetch(path, buffers).await;
         after = sides.map_or(after, |sides| ws.seen.wrote(path, sides, new, true));

@@ -179,6 +179,10 @@ pub trait Workspace: Reader {
     fn secrets(&self) -> crate::secret::Redactor {
         crate::secret::Redactor::default()
     }
+    /// How a command would be confined, in words for the question about it; `None` where that has been said.
+    async fn confinement(&self, _command: &Command) -> Option<String> {
+        None
+    }
     /// Files that the model saw and whose text on disk is another one since, as far as the system's watcher noticed, each
     /// with a word on how; each is told once. A hint: every write checks for itself, whatever this says.
     async fn changed_outside(&self) -> Vec<(WsPath, String)> {

@@ -123,6 +123,11 @@ impl SessionWorkspace {
         Err(WsError::Changed { path: path.to_string(), what })
     }
 
+    /// The model knows this file: its folder is watched.
+    pub(super) fn knows(&self, path: &WsPath) {
+        self.watch.add(path.real());
+    }
+
     pub(super) fn buffers(&self) -> &dyn Buffers {
         &*self.buffers
     }
@@ -183,7 +188,7 @@ impl Reader for SessionWorkspace {
 
     fn saw(&self, path: &WsPath, text: &Text) {
         self.seen.saw(path, Some(text));
-        self.watch.add(path.real());
+        self.knows(path);
     }
 
     async fn freshness(&self, path: &WsPath) -> Freshness {
@@ -269,6 +274,13 @@ impl Workspace for SessionWorkspace {
         };
         editor::blocking(write).await.map_err(|e| e.at(path.display()))?;
         Ok(path)
+    }
+
+    async fn confinement(&self, command: &Command) -> Option<String> {
+        match &self.runs {
+            Runs::Editor(_) if !command.background => None,
+            _ => Some(self.shell.confinement_words(command).await),
+        }
     }
 
     async fn changed_outside(&self) -> Vec<(WsPath, String)> {

@@ -291,3 +291,24 @@ async fn replay_shows_what_was_shown_live() {
     assert!(matches!(replayed.first(), Some(Update::User { .. })));
     assert!(matches!(replayed.last(), Some(Update::Text { text, .. }) if text == "done"));
 }
+
+/// What changed on disk since the model saw it is told with the next prompt, once, and stays in the log as it was told.
+#[tokio::test]
+async fn what_changed_outside_is_told_with_the_prompt() {
+    let stage = Stage::new([text("one"), text("two")]);
+    let editor = FakeEditor::default();
+    stage.fake.changed.lock().unwrap().extend(["a.txt", "b.txt"]);
+    stage.turn(&editor, "go").await.unwrap();
+    stage.turn(&editor, "on").await.unwrap();
+    let told: Vec<_> = stage
+        .entries()
+        .iter()
+        .filter_map(|s| match &s.entry {
+            Entry::User { volatile, .. } => Some(volatile.clone()),
+            _ => None,
+        })
+        .collect();
+    let [Some(first), None] = told.as_slice() else { panic!("{told:?}") };
+    assert!(first.contains("Changed on disk since you last saw them: "), "{first}");
+    assert!(first.contains("a.txt (it has been deleted), ") && first.contains("b.txt"), "{first}");
+}

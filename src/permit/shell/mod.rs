@@ -32,7 +32,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 pub use display::escape_for_display;
-pub use paths::secret_like;
+pub use paths::{original, secret_like};
 
 use leaves::Leaves;
 use readonly::Place;

@@ -120,8 +120,24 @@ const SECRET_ENDS: &[&str] = &[
 
 const SAMPLE_ENDS: &[&str] = &["example", "sample", "template", "dist", "defaults", "schema"];
 
+/// A name without what editors and people add to a copy: `.env~`, `key.pem.bak`, `#.env#`.
+pub fn original(name: &str) -> &str {
+    let mut rest = name.trim_end_matches(['~', '#']);
+    rest = rest.strip_prefix('#').or_else(|| rest.strip_prefix(".#")).unwrap_or(rest);
+    const ENDS: &[&str] =
+        &[".bak", ".backup", ".old", ".orig", ".save", ".copy", ".swp", ".tmp", ".gz", ".1"];
+    while let Some(shorter) = ENDS.iter().find_map(|end| rest.strip_suffix(end)).filter(|r| !r.is_empty()) {
+        rest = shorter;
+    }
+    rest
+}
+
 fn name_is_secret(name: &str) -> bool {
-    let env = name == ".env" || name == "env.local" || name.starts_with(".env.") || name.ends_with(".env");
+    let name = original(name);
+    let env = name == ".env"
+        || name == "env.local"
+        || [".env.", ".env-", ".env_"].iter().any(|start| name.starts_with(start))
+        || name.ends_with(".env");
     let sample = name.rsplit('.').next().is_some_and(|e| SAMPLE_ENDS.contains(&e));
     let key = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"].iter().any(|k| name.starts_with(k))
         && !name.ends_with(".pub");

@@ -26,7 +26,7 @@ pub(super) fn why(readings: &[Reading], roots: &[PathBuf]) -> Option<String> {
     let mut look = Look { roots, left: ENTRIES, end: Instant::now() + TIME };
     readings
         .iter()
-        .filter(|r| !NAMES_ONLY.contains(&r.program.as_str()))
+        .filter(|r| !names_only(r))
         .find_map(|r| r.folders.iter().find_map(|folder| look.reading(r, folder).err()))
         .map(|stop| match stop {
             Stop::Secret(path) => format!("it may read {}, which looks like it holds secrets", shown(&path)),
@@ -39,6 +39,29 @@ pub(super) fn why(readings: &[Reading], roots: &[PathBuf]) -> Option<String> {
                     .into()
             }
         })
+}
+
+fn names_only(r: &Reading) -> bool {
+    const COUNTS: &[&str] = &[
+        "-l",
+        "-L",
+        "-c",
+        "-q",
+        "--files-with-matches",
+        "--files-without-match",
+        "--count",
+        "--count-matches",
+        "--quiet",
+        "--silent",
+        "--files",
+        "--type-list",
+    ];
+    // Of ripgrep, `-L` follows links, and `--json` overrules the others.
+    let counts = |o: &String| COUNTS.contains(&o.as_str()) && !(r.program == "rg" && o == "-L");
+    NAMES_ONLY.contains(&r.program.as_str())
+        || matches!(r.program.as_str(), "grep" | "egrep" | "fgrep" | "rg")
+            && r.options.iter().any(counts)
+            && !r.options.iter().any(|o| o == "--json")
 }
 
 fn shown(path: &Path) -> String {
@@ -266,6 +289,8 @@ mod tests {
         "rg x k",
         "rg -g '*.pem' x",
         "rg -uu x",
+        "rg -L x",
+        "rg -l --json x",
         "ls | rg x .",
         "diff -r k src",
         "diff k src",
@@ -290,6 +315,10 @@ mod tests {
         "rg -t rust x",
         "rg -g '*.rs' x",
         "ls | rg x",
+        "rg --files",
+        "rg -l x",
+        "grep -rl x .",
+        "grep -rc x k",
         "find . -name *.rs",
         "diff a.txt src/lib.rs",
         "cd src && cat *",

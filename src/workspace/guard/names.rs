@@ -143,8 +143,12 @@ const OPEN_ENDS: &[&str] = &["example", "sample", "template", "dist", "defaults"
 pub(super) fn secret(path: &Path) -> bool {
     let names = folded(path);
     let Some(name) = names.last() else { return false };
+    let name = &crate::permit::shell::original(name).to_owned();
     let open = name.rsplit('.').next().is_some_and(|end| OPEN_ENDS.contains(&end));
-    if name == ".env" || name == ".envrc" || name.starts_with(".env.") || name.starts_with(".env-") {
+    if name == ".env"
+        || name == ".envrc"
+        || [".env.", ".env-", ".env_"].iter().any(|start| name.starts_with(start))
+    {
         return !open;
     }
     if name.ends_with(".env") || name.starts_with("id_") && !name.ends_with(".pub") && is_ssh_key(name) {

@@ -174,6 +174,10 @@ fn protected_and_secret_by_table() {
     }
     let secret = [
         ".env",
+        ".env~",
+        "#.env#",
+        ".env_old",
+        "key.pem.bak",
         ".env.local",
         ".ENV",
         "prod.env",

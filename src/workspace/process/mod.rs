@@ -290,6 +290,18 @@ impl Shell {
         (Some(policy), backend.name())
     }
 
+    /// For the question about a command.
+    pub(super) async fn confinement_words(&self, command: &Command) -> String {
+        match self.confinement(command).await {
+            (Some(policy), name) => {
+                let network = if policy.network { "" } else { ", without the network" };
+                format!("it runs in the sandbox ({name}{network})")
+            }
+            (None, "off") => "no sandbox confines it: the settings switch it off".into(),
+            (None, _) => "no sandbox confines it: none works on this machine".into(),
+        }
+    }
+
     fn reset_cwd(&self) {
         *lock(&self.cwd) = self.guard.first_root().to_path_buf();
     }

@@ -189,6 +189,32 @@ fn doctor_and_config_report_what_is_there() {
 }
 
 #[test]
+fn doctor_tells_what_a_project_may_not_set() {
+    let home = Home::new();
+    let project = home.path("project");
+    fs::create_dir_all(project.join(".hermes-editor")).unwrap();
+    let doctor = || {
+        let mut command = home.command(&["doctor", "--json"]);
+        command.env("HERMES_EDITOR_MODEL", "demo/scripted").current_dir(&project);
+        let (code, out, _) = told(command.output().unwrap());
+        (code, serde_json::from_str::<Value>(&out).unwrap())
+    };
+    let refused =
+        |report: &Value| report["findings"].to_string().matches("cannot be set by a project").count();
+    let (before, report) = doctor();
+    assert_eq!(refused(&report), 0);
+    let own =
+        "mode = \"plan\"\n[providers.x]\napi_key_command = \"evil\"\nbase_url = \"https://x.example\"\n";
+    fs::write(project.join(".hermes-editor/config.toml"), own).unwrap();
+    let (code, report) = doctor();
+    assert_eq!(
+        (code, refused(&report), &report["good"]),
+        (1, 2, &Value::Bool(false)),
+        "{report}, before {before}"
+    );
+}
+
+#[test]
 fn logs_go_to_the_file_that_is_configured() {
     let home = Home::new();
     fs::create_dir_all(home.path("hermes/config")).unwrap();

@@ -73,7 +73,8 @@ pub fn login(args: &LoginArgs) -> Exit {
         return fail(&e.to_string());
     }
     let done = block_on(async {
-        tokio::select! {
+        // A key is read before anybody listens to Ctrl-C, which then ends the process.
+        tokio::select! { biased;
             done = sign_in(&place, provider, args) => done,
             _ = tokio::signal::ctrl_c() => Ok(Done::GivenUp),
         }

@@ -3,8 +3,10 @@
 //! The editor's view, the model's context and the database rows are three projections of it.
 //! Everything ever sent to a model is an entry, so a request can be rebuilt from the log alone (I14).
 mod mode;
+mod usage;
 
 pub use mode::Mode;
+pub use usage::{Cost, Usage};
 
 use crate::{clock::Millis, id::*};
 use serde::{Deserialize, Serialize};
@@ -133,6 +135,13 @@ pub enum Entry {
         /// How often each tool was called.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         tools: BTreeMap<String, u32>,
+    },
+    /// A request beside the conversation, for the audit: what for, which `provider/model` answered, what it used.
+    Side {
+        task: String,
+        model: String,
+        #[serde(default)]
+        usage: Usage,
     },
     /// A permission that was asked and how it was answered, for the audit: the id of the option, `allow_some` where only
     /// some hunks were accepted, `cancelled`, `withdrawn` (the turn was cancelled meanwhile) or `failed`.
@@ -404,71 +413,6 @@ pub struct ToolSpec {
     pub description: String,
     /// JSON Schema of the arguments; an object.
     pub schema: Value,
-}
-
-/// Tokens of one request, or of many added up, and what they cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Usage {
-    /// All input, cached or not.
-    #[serde(default)]
-    pub input: u64,
-    /// All output, thinking included.
-    #[serde(default)]
-    pub output: u64,
-    /// Input that the provider had kept.
-    #[serde(default)]
-    pub cached: u64,
-    /// Input that the provider keeps from now on, where it says so.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub written: u64,
-    #[serde(default)]
-    pub reasoning: u64,
-    /// By the prices of the time.
-    #[serde(default, skip_serializing_if = "Cost::is_none")]
-    pub cost: Cost,
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
-}
-
-impl std::ops::AddAssign for Usage {
-    fn add_assign(&mut self, o: Usage) {
-        self.input += o.input;
-        self.output += o.output;
-        self.cached += o.cached;
-        self.written += o.written;
-        self.reasoning += o.reasoning;
-        self.cost.nanos += o.cost.nanos;
-        self.cost.priced += o.cost.priced;
-        self.cost.unpriced += o.cost.unpriced;
-    }
-}
-
-/// What requests cost, as far as their prices were known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Cost {
-    /// Billionths of a US dollar, of the requests with a price.
-    pub nanos: u64,
-    /// How many requests had a price, and how many had none.
-    pub priced: u32,
-    pub unpriced: u32,
-}
-
-impl Cost {
-    /// Nothing was asked.
-    pub fn is_none(&self) -> bool {
-        self.priced == 0 && self.unpriced == 0
-    }
-    /// The amount is all of it.
-    pub fn is_whole(&self) -> bool {
-        self.priced > 0 && self.unpriced == 0
-    }
-    /// US dollars of what had a price; `None`: nothing had one.
-    pub fn dollars(&self) -> Option<f64> {
-        (self.priced > 0).then(|| self.nanos as f64 / 1e9)
-    }
 }
 
 /// What is chosen for a session; changeable at any time, read at each step.

@@ -3,7 +3,8 @@ use crate::{
     acp::{Auth, Credentials, SignedOut},
     agent::{
         hermes::{Hermes, OpenError, Workspaces},
-        session::{Folders, Instruction, Limits, Models},
+        session::{Folders, Instruction, Limits, Models, Prepared},
+        side::Side,
     },
     config::{self, Config, DataDirs, KeySource},
     log::Settings,
@@ -14,6 +15,7 @@ use crate::{
             codex::{self, DeviceCode},
             store::{CredentialStore, Stored},
         },
+        catalog::{Choices, Input, Lists},
     },
     secret::{Redactor, Secret},
     store::Store,
@@ -24,6 +26,7 @@ use crate::{
         sandbox,
     },
 };
+use futures_util::future::BoxFuture;
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
@@ -68,7 +71,9 @@ struct Catalogue {
     dirs: DataDirs,
     vault: Vault,
     registry: RwLock<Arc<Registry>>,
-    fallback: RwLock<Vec<String>>,
+    lists: Arc<Lists>,
+    choices: Choices,
+    configured: RwLock<Chosen>,
     signed_out: std::sync::atomic::AtomicBool,
 }
 
@@ -77,13 +82,28 @@ pub const CODEX: &str = "codex";
 
 impl Catalogue {
     fn new(dirs: DataDirs, config: &Config, vault: Vault) -> Self {
+        let lists = Arc::new(Lists::in_file(dirs.model_lists()));
+        let choices = Choices::in_file(dirs.choices());
+        let registry = registry_with(config, vault.clone(), lists.clone());
         Catalogue {
             dirs,
-            registry: RwLock::new(Arc::new(registry(config, vault.clone()))),
             vault,
-            fallback: RwLock::new(config.fallback.clone()),
+            registry: RwLock::new(Arc::new(registry)),
+            lists,
+            choices,
+            configured: RwLock::new(Chosen::of(config)),
             signed_out: false.into(),
         }
+    }
+    fn configured(&self) -> Chosen {
+        self.configured.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    /// Whether the choice of models, or the default, is another after this.
+    async fn learn(&self, work: impl AsyncFnOnce(&Registry, bool) -> bool) -> bool {
+        let registry = self.registry();
+        let before = (registry.default_model(), registry.choices());
+        work(&registry, self.configured().probe).await
+            && before != (registry.default_model(), registry.choices())
     }
     fn registry(&self) -> Arc<Registry> {
         self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -93,10 +113,36 @@ impl Catalogue {
     }
 }
 
+/// What the configuration says beside its models.
+#[derive(Clone)]
+struct Chosen {
+    model: bool,
+    fallback: Vec<String>,
+    effort: Option<String>,
+    side: config::SideModels,
+    probe: bool,
+}
+
+impl Chosen {
+    fn of(config: &Config) -> Self {
+        Chosen {
+            model: config.model.is_some(),
+            fallback: config.fallback.clone(),
+            effort: config.effort.clone(),
+            side: config.side.clone(),
+            probe: config.probe_local,
+        }
+    }
+}
+
 /// The registry of a configuration, with the scripted model beside it.
 pub fn registry(config: &Config, vault: Vault) -> Registry {
-    let input = crate::model::catalog::Input { vault, ..config.into() };
-    let mut registry = Registry::from_config(input, env);
+    registry_with(config, vault, Arc::default())
+}
+
+fn registry_with(config: &Config, vault: Vault, lists: Arc<Lists>) -> Registry {
+    let input = Input { vault, ..config.into() };
+    let mut registry = Registry::from_config(input, env).with_lists(lists);
     registry.add(Arc::new(crate::model::demo::Demo::from_env()));
     registry
 }
@@ -132,7 +178,49 @@ impl Models for Catalogue {
         self.registry().default_model()
     }
     fn fallback(&self) -> Vec<String> {
-        self.fallback.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.configured().fallback
+    }
+    fn side(&self, side: Side) -> Option<Arc<dyn Provider>> {
+        let chosen = self.configured().side;
+        let own = match side {
+            Side::Title => chosen.title,
+            Side::Summary => chosen.summary,
+        };
+        self.provider(Some(&own.or(chosen.model)?)).ok()
+    }
+    fn prepare(&self, model: Option<&str>) -> BoxFuture<'_, Prepared> {
+        let model = model.map(str::to_owned);
+        Box::pin(async move {
+            let changed = self
+                .learn(async |registry: &Registry, probe| registry.prepare(model.as_deref(), probe).await)
+                .await;
+            let registry = self.registry();
+            let model = model.or_else(|| registry.default_model());
+            Prepared { changed, caution: model.and_then(|id| registry.caution(&id)) }
+        })
+    }
+    fn refresh(&self, model: Option<&str>) -> BoxFuture<'_, bool> {
+        let model = model.map(str::to_owned);
+        Box::pin(async move {
+            self.learn(async |registry: &Registry, probe| registry.refresh(model.as_deref(), probe).await)
+                .await
+        })
+    }
+    fn remember(&self, settings: &Settings) {
+        if settings.model.as_deref() == Some(crate::model::demo::ID) {
+            return;
+        }
+        self.choices.remember(settings.model.as_deref(), settings.effort.as_deref());
+    }
+    fn initial(&self) -> (Option<String>, Option<String>) {
+        let chosen = self.configured();
+        if chosen.model {
+            return (None, chosen.effort);
+        }
+        let model = self.choices.model().filter(|id| self.registry().is_reachable(id));
+        // What was chosen last goes with the model that was chosen last.
+        let effort = chosen.effort.or_else(|| self.choices.effort());
+        (model, effort)
     }
 }
 
@@ -145,9 +233,9 @@ impl Auth for Arc<Catalogue> {
     fn refresh(&self) -> Credentials {
         let config = Config::load(&self.dirs, env);
         learn(&config, &self.vault);
-        let registry = Arc::new(registry(&config, self.vault.clone()));
+        let registry = Arc::new(registry_with(&config, self.vault.clone(), self.lists.clone()));
+        *self.configured.write().unwrap_or_else(PoisonError::into_inner) = Chosen::of(&config);
         *self.registry.write().unwrap_or_else(PoisonError::into_inner) = registry.clone();
-        *self.fallback.write().unwrap_or_else(PoisonError::into_inner) = config.fallback;
         self.signed_out.store(false, std::sync::atomic::Ordering::Relaxed);
         // Without a model there is nothing to sign in to; a prompt says what to configure.
         let Some(model) = registry.default_model() else { return Credentials::NotNeeded };

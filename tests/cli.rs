@@ -16,6 +16,9 @@ impl Home {
         for folder in ["tmp", "project"] {
             fs::create_dir(home.path().join(folder)).unwrap();
         }
+        // A model that runs on this machine must not be found.
+        fs::create_dir_all(home.path().join("hermes/config")).unwrap();
+        fs::write(home.path().join("hermes/config/config.toml"), "probe_local = false\n").unwrap();
         Home(home)
     }
     fn path(&self, name: &str) -> std::path::PathBuf {
@@ -226,4 +229,22 @@ fn logs_go_to_the_file_that_is_configured() {
     for text in [err, log] {
         in_order(&text, &["starts", "did you mean `model`?"]);
     }
+}
+
+#[test]
+fn a_model_that_is_not_there_is_a_mistake_of_the_command_line() {
+    let home = Home::new();
+    let (code, _, err) = home.run(&["exec", "go", "--model", "zz/y"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("model \"zz/y\" is not known; there is:"), "{err}");
+}
+
+#[test]
+fn a_model_for_one_task_is_not_that_of_the_next() {
+    let home = Home::new();
+    fs::create_dir_all(home.path("hermes/config")).unwrap();
+    let rows = "[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\nmodels = [\"a\", \"b\"]\n";
+    fs::write(home.path("hermes/config/config.toml"), rows).unwrap();
+    home.run(&["exec", "/mode", "--yes", "--model", "mine/b"]);
+    assert!(!home.path("hermes/data/choices.json").exists());
 }

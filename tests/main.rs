@@ -7,6 +7,7 @@ mod editors;
 mod lifecycle;
 mod login;
 mod process;
+mod providers;
 mod reopen;
 mod secrets;
 mod sign_in;

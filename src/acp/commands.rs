@@ -7,9 +7,11 @@ use crate::{
         port::{Editor, Update},
         session::Session,
         undo::{self, Goal, Target, Undo},
+        usage::{Spent, of_last_turn, words},
     },
     id::MessageId,
-    log::{Entry, Mode, Part, PromptState, Usage},
+    log::{Entry, Mode, Part, PromptState, Stored, Usage},
+    model::ModelInfo,
 };
 use hermes_protocol::{Call, Peer, acp};
 use std::{sync::Arc, time::Duration};
@@ -33,6 +35,12 @@ const COMMANDS: &[Command] = &[
         hint: Some("ask | accept-edits | plan | full"),
     },
     Command { name: "model", description: "Show or change the model", hint: Some("provider/model") },
+    Command {
+        name: "effort",
+        description: "Show or change how hard the model thinks",
+        hint: Some("default | low | high …"),
+    },
+    Command { name: "usage", description: "Tokens and cost of this session", hint: None },
     Command {
         name: "undo",
         description: "Take back the last prompt: its changes of files and what was said",
@@ -134,12 +142,15 @@ pub async fn run(at: At<'_>, parts: &[Part]) -> Option<acp::PromptResponse> {
         "steer" if rest.is_empty() => "Write behind `/steer` what the running turn should know.".into(),
         "mode" => mode(session, rest),
         "model" => model(session, rest),
+        "effort" => effort(session, rest),
+        "usage" => usage(session, journal.entries()),
         _ => return None,
     };
     // The prompt stands in front of what it led to, as it does on the screen.
     kept.insert(0, typed(parts.to_vec()));
     say(session, journal, editor, kept, text).await;
-    if matches!(name, "mode" | "model") && !rest.is_empty() {
+    if matches!(name, "mode" | "model" | "effort") && !rest.is_empty() {
+        config::remember(session, editor.quirks());
         editor.update(&session.id, Update::Settings).await;
     }
     Some(acp::PromptResponse::new(acp::StopReason::EndTurn))
@@ -182,8 +193,7 @@ pub async fn compact(
     let provider =
         session.models.provider(model.as_deref()).map_err(|e| prompt::error(e.into(), editor.caps()))?;
     journal.append(vec![typed(parts)]).await.map_err(|e| prompt::not_kept(&e))?;
-    let mut usage = Usage::default();
-    let compaction = Compaction { session, journal, editor, cancel, provider, usage: &mut usage };
+    let compaction = Compaction { session, journal, editor, cancel, provider };
     let outcome = compaction.asked(focus).await.map_err(|e| prompt::not_kept(&e))?;
     say(session, journal, editor, vec![], format!("Compacting the conversation: {}", outcome.words())).await;
     let cancelled = outcome == Outcome::Cancelled || cancel.is_cancelled();
@@ -256,9 +266,59 @@ fn model(session: &Session, rest: &str) -> String {
         return format!("{now} Known: {}.", known.join(", "));
     }
     match config::set_model(session, "model", rest) {
-        Ok(_) => format!("The model is now `{rest}`."),
+        Ok(set) => match set.note {
+            Some(note) => format!("The model is now `{rest}`. {note}"),
+            None => format!("The model is now `{rest}`."),
+        },
         Err(e) => format!("{} Known: {}.", e.message, known.join(", ")),
     }
+}
+
+fn effort(session: &Session, rest: &str) -> String {
+    let info = config::current(session).unwrap_or_default();
+    if info.efforts.is_empty() {
+        return "Of this model no efforts of thinking are known.".into();
+    }
+    let known = format!("`{}`, {}", config::DEFAULT, info.efforts.join(", "));
+    if rest.is_empty() {
+        let now = config::effort(&session.settings(), &info);
+        return format!("The effort of thinking is `{now}`. It can be {known}.");
+    }
+    match config::set_effort(session, "effort", rest) {
+        Ok(_) => format!("The effort of thinking is now `{rest}`."),
+        Err(_) => format!("There is no effort `{rest}`. It can be {known}."),
+    }
+}
+
+/// `/usage`.
+fn usage(session: &Session, entries: &[Stored]) -> String {
+    let spent = Spent::of(entries);
+    let mut out = format!("This session: {}.\n", words(&spent.total()));
+    if spent.side != Usage::default() {
+        out.push_str(&format!(
+            "- in its turns: {}\n- beside them (titles, summaries): {}\n",
+            words(&spent.turns),
+            words(&spent.side)
+        ));
+    }
+    if let Some(last) = of_last_turn(entries) {
+        out.push_str(&format!("- last turn: {}\n", words(&last)));
+    }
+    let info: ModelInfo = config::current(session).unwrap_or_default();
+    let of = |n: Option<u64>, what: &str| {
+        n.map_or_else(|| format!("{what} not known"), |n| format!("{what} {n} tokens"))
+    };
+    out.push_str(&format!(
+        "- the model `{}`: {}, {}, ",
+        info.id,
+        of(info.context, "window"),
+        of(info.output, "replies up to")
+    ));
+    out.push_str(&match info.price {
+        Some(p) => format!("${} for a million tokens in, ${} out", p.input, p.output),
+        None => "price not known".into(),
+    });
+    out + "\n"
 }
 
 /// What a command that is a prompt tells the model. The person's own words stay as they are.

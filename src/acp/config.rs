@@ -1,14 +1,23 @@
 //! Modes and config options: two views of the same settings, always in sync.
-use super::App;
+use super::{App, quirks::Quirks, session};
 use crate::{
-    agent::session::Session,
-    log::{Mode, Settings},
+    agent::{
+        effort::fitting,
+        port::{Editor, Update},
+        session::Session,
+    },
+    id::MessageId,
+    log::{Mode, Settings, Severity},
+    model::ModelInfo,
 };
 use hermes_protocol::{Call, acp, invalid_params};
 use std::sync::Arc;
 
 const MODE: &str = "mode";
 const MODEL: &str = "model";
+const EFFORT: &str = "thought_level";
+/// The value that leaves the effort to the model.
+pub const DEFAULT: &str = "default";
 /// Shown as the current model where none is configured.
 const NONE: &str = "none";
 
@@ -43,14 +52,46 @@ pub fn options(session: &Session) -> Vec<acp::SessionConfigOption> {
         models
             .insert(0, acp::SessionConfigSelectOption::new(acp::SessionConfigValueId::new(id.clone()), name));
     }
-    vec![
+    let mut all = vec![
         acp::SessionConfigOption::select(MODE, "Mode", settings.mode.id(), modes)
             .description("What is done without asking".to_owned())
             .category(acp::SessionConfigOptionCategory::Mode),
         acp::SessionConfigOption::select(MODEL, "Model", id, models)
             .description("The model that answers".to_owned())
             .category(acp::SessionConfigOptionCategory::Model),
-    ]
+    ];
+    all.extend(self::current(session).and_then(|info| efforts(&settings, &info)));
+    all
+}
+
+/// The model that would answer now.
+pub fn current(session: &Session) -> Option<ModelInfo> {
+    session.models.provider(session.settings().model.as_deref()).ok().map(|p| p.info())
+}
+
+/// The effort in force with this model.
+pub fn effort(settings: &Settings, info: &ModelInfo) -> String {
+    fitting(settings.effort.as_deref(), info).unwrap_or_else(|| DEFAULT.into())
+}
+
+/// Only for models of which it is known what they take.
+fn efforts(settings: &Settings, info: &ModelInfo) -> Option<acp::SessionConfigOption> {
+    let option = |value: &str, name: String| {
+        acp::SessionConfigSelectOption::new(acp::SessionConfigValueId::new(value), name)
+    };
+    let mut all =
+        vec![option(DEFAULT, "Default".into()).description("What the model does by itself".to_owned())];
+    all.extend(info.efforts.iter().map(|e| option(e, title_case(e))));
+    (!info.efforts.is_empty()).then(|| {
+        acp::SessionConfigOption::select(EFFORT, "Thinking", effort(settings, info), all)
+            .description("How hard the model thinks before it answers".to_owned())
+            .category(acp::SessionConfigOptionCategory::ThoughtLevel)
+    })
+}
+
+fn title_case(word: &str) -> String {
+    let mut chars = word.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 /// The updates that tell a client what is in force now.
@@ -98,8 +139,16 @@ pub fn set_option(
                 announce(session.clone(), call, |u| matches!(u, acp::SessionUpdate::CurrentModeUpdate(_)));
             }
         }
-        MODEL => _ = set_model(&session, "value", &value)?,
-        _ => return Err(unknown("configId", &[MODE, MODEL])),
+        MODEL => {
+            let set = set_model(&session, "value", &value)?;
+            tell(app, &session, call, set);
+            remember(&session, app.quirks());
+        }
+        EFFORT => {
+            set_effort(&session, "value", &value)?;
+            remember(&session, app.quirks());
+        }
+        _ => return Err(unknown("configId", &[MODE, MODEL, EFFORT])),
     }
     Ok(acp::SetSessionConfigOptionResponse::new(options(&session)))
 }
@@ -111,9 +160,12 @@ pub fn set_model_alias(
     call: &Call,
 ) -> Result<serde_json::Map<String, serde_json::Value>, acp::Error> {
     let session = app.live(&request.session_id)?;
-    if set_model(&session, "modelId", &request.model_id)? {
-        announce(session, call, |u| matches!(u, acp::SessionUpdate::ConfigOptionUpdate(_)));
+    let set = set_model(&session, "modelId", &request.model_id)?;
+    if set.changed {
+        announce(session.clone(), call, |u| matches!(u, acp::SessionUpdate::ConfigOptionUpdate(_)));
     }
+    tell(app, &session, call, set);
+    remember(&session, app.quirks());
     Ok(serde_json::Map::new())
 }
 
@@ -124,18 +176,87 @@ pub struct SetModel {
     model_id: String,
 }
 
-/// Chooses a model by its id; whether that changed anything.
-pub fn set_model(session: &Session, field: &str, value: &str) -> Result<bool, acp::Error> {
+/// What a choice led to.
+pub struct Set {
+    pub changed: bool,
+    /// What a person should know of it.
+    pub note: Option<String>,
+}
+
+/// Chooses a model by its id. It applies from the next request on, also of a turn that runs. An effort that it does not
+/// have becomes the nearest that it has.
+pub fn set_model(session: &Session, field: &str, value: &str) -> Result<Set, acp::Error> {
     let known = session.models.choices().iter().any(|m| m.id == value);
     if !known && session.settings().model.as_deref() != Some(value) {
         // Lists of models are fetched lazily: one that is not in a list may exist all the same, if its provider does.
         let _ = session.models.provider(Some(value)).map_err(|e| invalid_params(field, &e.message))?;
     }
+    let before = current(session).map(|info| effort(&session.settings(), &info));
     let changed = session.set(|s| s.model = Some(value.to_owned()));
     if changed {
-        session.keep.settings(&session.id, &session.settings());
+        keep(session);
+    }
+    let note = current(session).zip(before).and_then(|(info, before)| {
+        let now = effort(&session.settings(), &info);
+        (now != before).then(|| format!("It has no effort of thinking `{before}`; it thinks with `{now}`."))
+    });
+    Ok(Set { changed, note })
+}
+
+/// Chooses how hard the model thinks, from the next request on.
+pub fn set_effort(session: &Session, field: &str, value: &str) -> Result<bool, acp::Error> {
+    let known = current(session).map(|info| info.efforts).unwrap_or_default();
+    if value != DEFAULT && !known.iter().any(|e| e == value) {
+        let all: Vec<&str> = std::iter::once(DEFAULT).chain(known.iter().map(String::as_str)).collect();
+        return Err(unknown(field, &all));
+    }
+    let changed = session.set(|s| s.effort = (value != DEFAULT).then(|| value.to_owned()));
+    if changed {
+        keep(session);
     }
     Ok(changed)
+}
+
+fn keep(session: &Session) {
+    session.keep.settings(&session.id, &session.settings());
+}
+
+/// Takes a choice as what new sessions begin with, unless this client chooses for one time.
+pub fn remember(session: &Session, quirks: Quirks) {
+    if !quirks.chooses_once {
+        session.models.remember(&session.settings());
+    }
+}
+
+/// Says behind the response what a choice led to.
+fn tell(app: &App, session: &Arc<Session>, call: &Call, set: Set) {
+    let Some(text) = set.note else { return };
+    let (editor, session) = (session::of(app, session, call), session.clone());
+    call.after_response(async move {
+        let (id, title) = (MessageId::new(), "Another effort of thinking".into());
+        editor.update(&session.id, Update::Notice { id, severity: Severity::Info, title, text }).await;
+    });
+}
+
+/// How long after the response that names a session its lists of models are asked for, if they are missing or old.
+const AFTER: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// Asks for the lists of models behind the response, and shows all sessions what there is to choose from then.
+pub fn refresh(app: &App, session: &Arc<Session>, call: &Call) {
+    let (peer, hermes, session) = (call.peer.clone(), app.hermes.clone(), Arc::downgrade(session));
+    call.after_response(async move {
+        tokio::time::sleep(AFTER).await;
+        let Some(model) = session.upgrade().map(|s| s.settings().model) else { return };
+        if !hermes.models.refresh(model.as_deref()).await {
+            return;
+        }
+        for session in hermes.all_live() {
+            let update =
+                acp::SessionUpdate::ConfigOptionUpdate(acp::ConfigOptionUpdate::new(options(&session)));
+            let id = acp::SessionId::new(session.id.as_str());
+            _ = peer.update(&acp::SessionNotification::new(id, update)).await;
+        }
+    });
 }
 
 fn unknown(field: &str, known: &[&str]) -> acp::Error {

@@ -61,6 +61,10 @@ impl AcpEditor {
         &self.caps
     }
 
+    pub fn quirks(&self) -> Quirks {
+        self.quirks
+    }
+
     async fn send(&self, session: &SessionId, update: acp::SessionUpdate) {
         let notification = acp::SessionNotification::new(acp::SessionId::new(session.as_str()), update);
         match self.peer.update(&notification).await {
@@ -239,8 +243,10 @@ impl port::Editor for AcpEditor {
                     .updated_at(crate::clock::Millis::now().rfc3339());
                 self.send(session, acp::SessionUpdate::SessionInfoUpdate(info)).await;
             }
-            Update::Usage { used, size } if self.quirks.usage_update => {
-                self.send(session, acp::SessionUpdate::UsageUpdate(acp::UsageUpdate::new(used, size))).await;
+            Update::Usage { used, size, cost } if self.quirks.usage_update => {
+                let cost = cost.map(|dollars| acp::Cost::new(dollars, "USD"));
+                let update = acp::UsageUpdate::new(used, size).cost(cost);
+                self.send(session, acp::SessionUpdate::UsageUpdate(update)).await;
             }
             Update::Usage { .. } => {}
             Update::Notice { id, severity, title, text } => {

@@ -15,12 +15,17 @@ pub fn initialize(
         acp::Implementation::new("hermes-editor", env!("CARGO_PKG_VERSION")).title("Hermes".to_owned());
     // Version 1 is what we speak, whatever was asked: the client decides whether it can go on (ACP, Initialization).
     Ok(acp::InitializeResponse::new(ProtocolVersion::V1)
-        .agent_capabilities(capabilities())
+        .agent_capabilities(capabilities(takes_images(app)))
         .auth_methods(methods)
         .agent_info(info))
 }
 
-fn capabilities() -> acp::AgentCapabilities {
+/// Whether a model that can be chosen takes images. Which ones do is said when one is sent to another.
+fn takes_images(app: &App) -> bool {
+    app.hermes.models.choices().iter().any(|model| model.images)
+}
+
+fn capabilities(images: bool) -> acp::AgentCapabilities {
     let mode = acp::SessionSystemPromptModeCapabilities::new()
         .override_(acp::SessionSystemPromptOverrideCapabilities::new());
     let session = acp::SessionCapabilities::new()
@@ -34,7 +39,7 @@ fn capabilities() -> acp::AgentCapabilities {
         .system_prompt(acp::SessionSystemPromptCapabilities::new().mode(mode));
     acp::AgentCapabilities::new()
         .load_session(true)
-        .prompt_capabilities(acp::PromptCapabilities::new().image(true).embedded_context(true))
+        .prompt_capabilities(acp::PromptCapabilities::new().image(images).embedded_context(true))
         .session_capabilities(session)
         .auth(acp::AgentAuthCapabilities::new().logout(acp::LogoutCapabilities::new()))
 }

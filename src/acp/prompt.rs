@@ -3,12 +3,14 @@ use super::{App, admit, auth, commands, from_acp, session, steer, to_acp, unknow
 use crate::{
     agent::{
         journal::KeepError,
+        session::Session,
         slot::Admitted,
         turn::{Prompt, Stop, Turn, TurnError},
+        usage::of_last_turn,
     },
     id::MessageId,
     log::{Entry, Part, PromptState},
-    model::{ErrorKind, ModelError},
+    model::{ErrorKind, ImageLimits, ModelError},
 };
 use hermes_protocol::{Call, Caps, acp, acp::Error};
 use serde_json::json;
@@ -44,7 +46,7 @@ pub async fn prompt(
             error.data(json!({"kind": "held", "hint": "fork the session, or close it in the other process"}))
         );
     }
-    let images = takes_images(&session);
+    let images = image_limits(&session);
     let parts = from_acp::prompt(request.prompt, images)?;
     let mut journal = session.journal().await;
     if admitted.cancel.is_cancelled() {
@@ -64,7 +66,7 @@ pub async fn prompt(
     let prompt = Prompt { id: MessageId::new(), parts, meaning };
     let turn = Turn::new(&session, &mut journal, &editor, admitted.cancel.clone());
     match turn.run(prompt).await {
-        Ok(stop) => Ok(acp::PromptResponse::new(stop_reason(stop))),
+        Ok(stop) => Ok(acp::PromptResponse::new(stop_reason(stop)).usage(used(&journal))),
         Err(e) => Err(error(e, &call.peer.caps())),
     }
 }
@@ -77,9 +79,21 @@ async fn tell_queue(ahead: usize, session: &acp::SessionId, call: &Call) {
     _ = call.peer.update(&acp::SessionNotification::new(session.clone(), update)).await;
 }
 
-fn takes_images(session: &crate::agent::session::Session) -> bool {
-    let model = session.settings().model;
-    session.models.provider(model.as_deref()).is_ok_and(|p| p.info().images)
+/// What the turn used, where the model said so.
+fn used(journal: &crate::agent::journal::Journal) -> Option<acp::Usage> {
+    let used = of_last_turn(journal.entries()).filter(|u| u.input + u.output > 0)?;
+    let some = |n: u64| (n > 0).then_some(n);
+    Some(
+        acp::Usage::new(used.input + used.output, used.input, used.output)
+            .thought_tokens(some(used.reasoning))
+            .cached_read_tokens(some(used.cached))
+            .cached_write_tokens(some(used.written)),
+    )
+}
+
+/// What the session's model takes of images; `None`: nothing.
+fn image_limits(session: &Session) -> Option<ImageLimits> {
+    super::config::current(session).filter(|info| info.images).map(|info| info.limits)
 }
 
 /// A prompt that was cancelled while it was queued: kept, shown at load, never sent to a model.

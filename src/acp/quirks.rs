@@ -9,6 +9,9 @@ pub struct Quirks {
     /// Takes `usage_update` (a v1 client on an older schema fails on an update that it does not know).
     #[serde(default)]
     pub usage_update: bool,
+    /// What it chooses of models is for that session alone, and not what the next one begins with.
+    #[serde(default)]
+    pub chooses_once: bool,
 }
 
 const TABLE: &str = include_str!("../../editors/quirks.toml");

@@ -35,6 +35,7 @@ pub fn new(
     let session = app.hermes.create(opening(folders, instructions, &call)).map_err(failed)?;
     session.set_unserved(names(&request.mcp_servers));
     commands::announce(app, &session, &call);
+    config::refresh(app, &session, &call);
     let id = acp::SessionId::new(session.id.as_str());
     Ok(acp::NewSessionResponse::new(id)
         .modes(config::modes(&session.settings()))
@@ -107,6 +108,7 @@ async fn reopen(app: &App, how: How, call: &Call) -> Result<Arc<Session>, acp::E
     session.set_unserved(how.servers);
     show(app, call, opened, how.replay).await;
     commands::announce(app, &session, call);
+    config::refresh(app, &session, call);
     Ok(session)
 }
 

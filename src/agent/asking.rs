@@ -3,9 +3,8 @@
 //!
 //! What a person has seen is never said twice: a reply that broke off is kept, and the model is asked to go on.
 use super::{
-    compact::{self, Compaction},
-    context,
-    port::Update,
+    compact::Compaction,
+    context, effort, images,
     reply::{self, Ending, Reply, Tail},
     turn::{Turn, TurnError},
 };
@@ -127,7 +126,6 @@ impl Turn<'_> {
             editor: self.editor,
             cancel: &self.cancel,
             provider,
-            usage: &mut self.usage,
         };
         Ok(compaction.make_room(&mut self.tally, self.requests, refused).await?)
     }
@@ -152,27 +150,20 @@ impl Turn<'_> {
             cancel: &self.cancel,
             after: self.asking.tail.take(),
         };
-        let reply = hearing.gather(retrying.stream(&request), told).await;
-        if let Some(usage) = reply.usage {
-            self.usage += usage;
-            if let Some(size) = compact::known_window(self.session, &*provider) {
-                let used = (usage.input + usage.output).min(size);
-                self.update(Update::Usage { used, size }).await;
-            }
-        }
+        let mut reply = hearing.gather(retrying.stream(&request), told).await;
+        self.count(&mut reply, &*provider).await;
         Ok(reply)
     }
 
     fn request(&self, provider: &dyn Provider, with_tools: bool) -> Request {
-        let entries = self.journal.entries();
+        let (entries, info) = (self.journal.entries(), provider.info());
         let (system, tools) = context::frame(entries).unwrap_or_default();
         Request {
-            model: provider.info().id,
+            model: info.id.clone(),
             system,
             tools: if with_tools { tools.into() } else { Arc::from([]) },
-            messages: context::messages(entries),
-            // An effort is one of the model that it was chosen for.
-            effort: self.session.settings().effort.filter(|_| self.asking.stand_in.is_none()),
+            messages: images::fitting(context::messages(entries), &info),
+            effort: effort::fitting(self.session.settings().effort.as_deref(), &info),
             max_output: self.asking.max_output,
             cache_key: self.session.id.to_string(),
         }

@@ -110,6 +110,7 @@ impl Hermes {
         head.roots = opening.folders.additional.clone();
         head.origin = opening.origin;
         head.settings = self.settings.clone();
+        (head.settings.model, head.settings.effort) = self.models.initial();
         let session = Arc::new(self.session(head.clone(), opening, vec![], 0)?);
         self.store.create(head).detach();
         self.slot_or_new(&id).put(Some(session.clone()));
@@ -194,6 +195,11 @@ impl Hermes {
             held,
             titled: head.title.is_some(),
         }))
+    }
+
+    /// The sessions that are live here.
+    pub fn all_live(&self) -> Vec<Arc<Session>> {
+        self.slots().values().filter_map(|slot| slot.session()).collect()
     }
 
     pub async fn list(&self, cwd: Option<PathBuf>, cursor: Option<String>) -> Result<Page, StoreError> {

@@ -2,16 +2,19 @@
 pub mod call;
 pub mod compact;
 pub mod context;
+pub mod effort;
 pub mod fork;
 pub mod hermes;
 pub mod journal;
 pub mod line;
 pub mod port;
 pub mod session;
+pub mod side;
 pub mod slot;
 pub mod steer;
 pub mod turn;
 pub mod undo;
+pub mod usage;
 pub mod view;
 
 mod ask;
@@ -19,6 +22,7 @@ mod asking;
 mod bound;
 mod coalesce;
 mod hunks;
+pub mod images;
 mod live;
 mod preview;
 pub mod prompt;

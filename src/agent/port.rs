@@ -27,9 +27,11 @@ pub enum Update {
     /// Mode, model and their choices changed.
     Settings,
     Title(String),
+    /// Tokens in the window and its size; `cost`: US dollars of the session, where they are known.
     Usage {
         used: u64,
         size: u64,
+        cost: Option<f64>,
     },
     Notice {
         id: MessageId,

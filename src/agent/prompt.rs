@@ -89,6 +89,15 @@ pub fn title(parts: &[Part]) -> Option<String> {
     Some(title)
 }
 
+/// All text that the person wrote.
+pub fn text(parts: &[Part]) -> String {
+    let texts = parts.iter().filter_map(|p| match p {
+        Part::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
 /// The system prompt and the tools of a session as its next request will carry them.
 pub fn in_force(session: &Session, entries: &[Stored]) -> (Arc<str>, Vec<ToolSpec>) {
     match frame(session, entries) {

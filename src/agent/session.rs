@@ -2,6 +2,7 @@
 use super::{
     compact::Windows,
     journal::{Journal, Keep},
+    side::Side,
 };
 use crate::{
     id::SessionId,
@@ -12,6 +13,7 @@ use crate::{
     tools::Tools,
     workspace::Workspace,
 };
+use futures_util::{FutureExt, future::BoxFuture};
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
@@ -31,6 +33,33 @@ pub trait Models: Send + Sync {
     fn fallback(&self) -> Vec<String> {
         Vec::new()
     }
+    /// The model for work beside the conversation; `None`: the session's own, or none at all.
+    fn side(&self, _: Side) -> Option<Arc<dyn Provider>> {
+        None
+    }
+    /// Learns what is in force at a server nearby before its model is asked; a moment at most.
+    fn prepare(&self, _: Option<&str>) -> BoxFuture<'_, Prepared> {
+        std::future::ready(Prepared::default()).boxed()
+    }
+    /// Asks for the lists of models that are missing or old. Whether there is other choice now.
+    fn refresh(&self, _: Option<&str>) -> BoxFuture<'_, bool> {
+        std::future::ready(false).boxed()
+    }
+    /// Takes what was chosen in a session as what new ones begin with.
+    fn remember(&self, _: &Settings) {}
+    /// The model and the effort that new sessions begin with; `None`: the default.
+    fn initial(&self) -> (Option<String>, Option<String>) {
+        (None, None)
+    }
+}
+
+/// What was learned before a model is asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prepared {
+    /// There is other choice now, or another default.
+    pub changed: bool,
+    /// What a person should know before relying on the model.
+    pub caution: Option<String>,
 }
 
 /// The folders of a session, absolute and existing.
@@ -81,7 +110,9 @@ pub struct Session {
     /// Names of the MCP servers that the client asked for and that were not started.
     unserved: Mutex<Vec<String>>,
     /// It has a title, which its first prompt does not replace.
-    titled: std::sync::atomic::AtomicBool,
+    titles: std::sync::atomic::AtomicU32,
+    /// What was last told of the model's server.
+    told: Mutex<String>,
     /// What the user says to the turn that runs.
     pub steering: super::steer::Steering,
     /// Whether what is remembered beside the session was read.
@@ -138,7 +169,8 @@ impl Session {
             held: parts.held,
             prompted: false.into(),
             unserved: Mutex::default(),
-            titled: parts.titled.into(),
+            titles: u32::from(parts.titled).into(),
+            told: Mutex::default(),
             steering: Default::default(),
             settled: false.into(),
             census: Mutex::default(),
@@ -183,11 +215,22 @@ impl Session {
 
     /// It has a title from now on.
     pub fn entitle(&self) {
-        self.titled.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.titles.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 
     pub(super) fn is_titled(&self) -> bool {
-        self.titled.load(std::sync::atomic::Ordering::Relaxed)
+        self.entitled() > 0
+    }
+
+    /// How often it was given a title.
+    pub(super) fn entitled(&self) -> u32 {
+        self.titles.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Whether this was not the last thing that was told of the model's server; it is now.
+    pub(super) fn is_news(&self, text: &str) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *told, text.to_owned()) != text
     }
 
     /// Puts in force, once, what is remembered beside the session: the project's permissions, and how much the models

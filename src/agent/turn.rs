@@ -72,6 +72,8 @@ pub struct Turn<'s> {
     calls: u32,
     pub(super) tally: Tally,
     pub(super) asking: Asking,
+    /// The prompt of a session that had no title before.
+    pub(super) untitled: Option<String>,
     /// How often each tool was called.
     tools: BTreeMap<String, u32>,
 }
@@ -135,6 +137,7 @@ impl<'s> Turn<'s> {
             calls: 0,
             tally: Tally::default(),
             asking: Asking::default(),
+            untitled: None,
             tools: BTreeMap::new(),
         }
     }
@@ -144,7 +147,7 @@ impl<'s> Turn<'s> {
         let steering = self.session.steering.open();
         let started = self.start(prompt).await;
         let result = match started {
-            Ok(()) => self.drive().await,
+            Ok(()) => self.drive_beside_title().await,
             Err(e) => Err(e),
         };
         let result = if self.cancel.is_cancelled() { Ok(Stop::Cancelled) } else { result };
@@ -174,6 +177,7 @@ impl<'s> Turn<'s> {
         let sent = |s: &Stored| matches!(s.entry, Entry::User { state: PromptState::Sent, .. });
         let first = !self.session.is_titled() && !self.journal.entries().iter().any(sent);
         let title = first.then(|| prompt::title(&prompt.parts)).flatten();
+        self.untitled = title.as_ref().map(|_| prompt::text(&prompt.parts));
         let mut entries = Vec::new();
         if let Some(frame) = prompt::frame(self.session, self.journal.entries()) {
             entries.push(frame);
@@ -190,6 +194,7 @@ impl<'s> Turn<'s> {
             );
             self.notice(Severity::Warning, "MCP servers are not started", &text).await?;
         }
+        self.prepare().await?;
         if let Some(title) = title {
             self.session.entitle();
             self.journal.keep().title(&self.session.id, &title);
@@ -198,7 +203,7 @@ impl<'s> Turn<'s> {
         Ok(())
     }
 
-    async fn drive(&mut self) -> Result<Stop, TurnError> {
+    pub(super) async fn drive(&mut self) -> Result<Stop, TurnError> {
         let mut nudged = false;
         while self.requests < self.session.limits.iterations {
             if self.cancel.is_cancelled() {
@@ -438,6 +443,18 @@ impl<'s> Turn<'s> {
         self.journal.append(vec![Entry::Plan { items: items.clone() }]).await?;
         self.update(Update::Plan(items)).await;
         Ok(())
+    }
+
+    /// Learns what a server nearby has in force, and tells what a person should know of it.
+    async fn prepare(&mut self) -> Result<(), TurnError> {
+        let prepared = self.session.models.prepare(self.session.settings().model.as_deref()).await;
+        if prepared.changed {
+            self.update(Update::Settings).await;
+        }
+        match prepared.caution.filter(|text| self.session.is_news(text)) {
+            Some(text) => self.notice(Severity::Warning, "The model's window is too small", &text).await,
+            None => Ok(()),
+        }
     }
 
     pub(super) async fn notice(

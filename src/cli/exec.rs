@@ -88,7 +88,11 @@ fn report(e: &ClientError) -> Exit {
         text.push_str(&format!("  {hint}\n"));
     }
     say(&mut io::stderr(), &text);
-    Exit::Failed
+    match e {
+        // What was asked for on the command line is not there.
+        ClientError::Choice(_) => Exit::Usage,
+        _ => Exit::Failed,
+    }
 }
 
 fn task(args: &ExecArgs) -> Result<Task, String> {

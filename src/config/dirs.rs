@@ -47,6 +47,14 @@ impl DataDirs {
     pub fn database(&self) -> PathBuf {
         self.data.join("sessions.db")
     }
+    /// The lists of models that providers gave.
+    pub fn model_lists(&self) -> PathBuf {
+        self.data.join("models.json")
+    }
+    /// What was chosen last.
+    pub fn choices(&self) -> PathBuf {
+        self.data.join("choices.json")
+    }
     /// One folder per session: results that were too long for the conversation.
     pub fn sessions(&self) -> PathBuf {
         self.data.join("sessions")

@@ -11,6 +11,11 @@ use toml::de::DeValue;
 pub(super) const KEYS: &[&str] = &[
     "model",
     "fallback",
+    "side_model",
+    "side.title",
+    "side.summary",
+    "effort",
+    "probe_local",
     "mode",
     "instructions",
     "providers.*.base_url",
@@ -26,6 +31,9 @@ pub(super) const KEYS: &[&str] = &[
     "providers.*.client_id",
     "providers.*.api",
     "providers.*.models",
+    "providers.*.context",
+    "providers.*.images",
+    "providers.*.efforts",
     "providers.*.headers.*",
     "providers.*.connect_timeout_s",
     "providers.*.first_byte_timeout_s",
@@ -58,6 +66,11 @@ pub(super) fn set(config: &mut Config, path: &[&str], value: &DeValue<'_>) -> Se
     match path {
         ["model"] => config.model = Some(model(value)?),
         ["fallback"] => config.fallback = models(value)?,
+        ["side_model"] => config.side.model = Some(model(value)?),
+        ["side", "title"] => config.side.title = Some(model(value)?),
+        ["side", "summary"] => config.side.summary = Some(model(value)?),
+        ["effort"] => config.effort = Some(text(value)?),
+        ["probe_local"] => config.probe_local = flag(value)?,
         ["mode"] => config.mode = mode(value)?,
         ["instructions"] => {
             let all = texts(value, "a list of file names")?;
@@ -122,6 +135,12 @@ fn provider(config: &mut Config, name: &str, rest: &[&str], value: &DeValue<'_>)
             entry.api = api.ok_or(Fault::Expected("\"chat\", \"responses\", \"anthropic\" or \"gemini\""))?;
         }
         ["models"] => entry.models = texts(value, "a list of names of models")?,
+        ["context"] => {
+            const WHAT: &str = "a whole number of tokens from 2000 to 100000000";
+            entry.context = Some(whole(value, 2_000, 100_000_000, WHAT)?.unsigned_abs());
+        }
+        ["images"] => entry.images = Some(flag(value)?),
+        ["efforts"] => entry.efforts = Some(texts(value, "a list of efforts")?),
         ["headers", header] => {
             let value = Secret::new(text(value)?);
             entry.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(header));

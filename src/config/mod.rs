@@ -21,12 +21,17 @@ use std::{
 };
 
 /// The configuration in force.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// `provider/model`; `None`: nothing was chosen.
     pub model: Option<String>,
     /// What to ask where the chosen model cannot answer, in this order: `provider/model`.
     pub fallback: Vec<String>,
+    pub side: SideModels,
+    /// How hard the model thinks in new sessions; `None`: as it does by itself, or as was chosen last.
+    pub effort: Option<String>,
+    /// Whether servers of models on this machine that nobody named are looked for, where there is no other model.
+    pub probe_local: bool,
     /// The mode that new sessions start in.
     pub mode: Mode,
     /// Further files of instructions; relative ones are looked for in the project.
@@ -43,6 +48,38 @@ pub struct Config {
     folder: PathBuf,
 }
 
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            model: None,
+            fallback: Vec::new(),
+            side: SideModels::default(),
+            effort: None,
+            probe_local: true,
+            mode: Mode::default(),
+            instructions: Vec::new(),
+            providers: BTreeMap::new(),
+            terminal: Terminal::default(),
+            sandbox: Sandbox::default(),
+            limits: Limits::default(),
+            log: Log::default(),
+            problems: Vec::new(),
+            sources: BTreeMap::new(),
+            folder: PathBuf::new(),
+        }
+    }
+}
+
+/// The models for work beside the conversation, as `provider/model`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SideModels {
+    /// For all of it.
+    pub model: Option<String>,
+    /// For one kind alone.
+    pub title: Option<String>,
+    pub summary: Option<String>,
+}
+
 /// An endpoint of models.
 #[derive(Clone, Debug, Default)]
 pub struct Provider {
@@ -53,6 +90,10 @@ pub struct Provider {
     pub api: Api,
     /// Names of models to offer; empty: ask the endpoint.
     pub models: Vec<String>,
+    /// What is true of all its models; `None`: what is known of each.
+    pub context: Option<u64>,
+    pub images: Option<bool>,
+    pub efforts: Option<Vec<String>>,
     /// Sent with each request; may hold secrets.
     pub headers: Vec<(String, Secret)>,
     /// Who signs people in; `None`: the provider's own.

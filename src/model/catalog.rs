@@ -2,6 +2,7 @@
 //!
 //! Nothing here waits for the network but [`Registry::refresh_models`].
 mod ask;
+mod choices;
 mod credentials;
 mod facts;
 mod input;
@@ -12,6 +13,7 @@ mod row;
 mod tests;
 
 pub use crate::config::Api;
+pub use choices::Choices;
 pub use lists::Lists;
 pub use row::{ModelRow, ProviderRow};
 
@@ -32,8 +34,6 @@ pub struct Input {
     pub providers: BTreeMap<String, ProviderRow>,
     /// `provider/model` of the configuration.
     pub model: Option<String>,
-    /// The one that was chosen last, for where the configuration names none.
-    pub remembered: Option<String>,
     /// What is stored, and whom secrets are told to.
     pub vault: Vault,
 }
@@ -60,6 +60,8 @@ struct Entry {
     configured: bool,
     /// The section of `models.toml`: that of the row with the same host.
     facts: Option<String>,
+    /// What the user says of all models of the provider.
+    own: ModelRow,
 }
 
 /// The providers of the process.
@@ -69,7 +71,6 @@ pub struct Registry {
     /// Providers that are no HTTP endpoint.
     others: Vec<(ModelInfo, Arc<dyn Provider>)>,
     model: Option<String>,
-    remembered: Option<String>,
     lists: Arc<Lists>,
     vault: Vault,
 }
@@ -108,7 +109,15 @@ impl Registry {
             }
         }
         let configured: Vec<String> = providers.keys().cloned().collect();
+        let mut own = BTreeMap::new();
         for (name, row) in providers {
+            let said = ModelRow {
+                context: row.context,
+                images: row.images,
+                efforts: row.efforts.clone(),
+                ..ModelRow::default()
+            };
+            own.insert(name.clone(), said);
             let mut below = rows.remove(&name).unwrap_or_else(|| unnamed.clone());
             // Another server behind OpenAI's name: none of OpenAI's own habits can be taken for granted.
             if name == "openai" && row.base_url.as_ref().is_some_and(|url| !url.contains("api.openai.com")) {
@@ -122,7 +131,8 @@ impl Registry {
                 let named = configured.contains(&name);
                 let at = row.base_url.as_deref().and_then(host);
                 let facts = hosts.iter().find(|(host, _)| at.as_ref() == Some(host)).map(|(_, n)| n.clone());
-                let entry = Entry { facts, ..Entry::new(&name, row, named, &input.vault) };
+                let own = own.remove(&name).unwrap_or_default();
+                let entry = Entry { facts, own, ..Entry::new(&name, row, named, &input.vault) };
                 (name, entry)
             })
             .collect();
@@ -131,7 +141,6 @@ impl Registry {
             entries,
             others: Vec::new(),
             model,
-            remembered: input.remembered,
             lists: Arc::default(),
             vault: input.vault,
         }
@@ -199,18 +208,16 @@ impl Registry {
         all
     }
 
-    /// The model to take when a session has none: what was configured, else what was chosen last, else the first that
-    /// could be reached.
+    /// The model to take when a session has none: what was configured, else the first that could be
+    /// reached.
     pub fn default_model(&self) -> Option<String> {
         let of = |name: &str, entry: &Entry| {
             let own = entry.row.model.clone();
             own.or_else(|| self.offered(name, entry, false).into_iter().next())
                 .map(|id| format!("{name}/{id}"))
         };
-        let remembered = self.remembered.as_deref().filter(|id| self.is_reachable(id));
         self.model
             .clone()
-            .or_else(|| remembered.map(str::to_owned))
             .or_else(|| {
                 let mut usable = self.entries.iter().filter(|(name, entry)| self.is_usable(name, entry));
                 usable.find_map(|(name, entry)| of(name, entry))
@@ -229,7 +236,7 @@ impl Registry {
     }
 
     /// Whether a model that was chosen once could still be asked.
-    fn is_reachable(&self, id: &str) -> bool {
+    pub fn is_reachable(&self, id: &str) -> bool {
         let name = id.split_once('/').map_or(id, |(name, _)| name);
         self.others.iter().any(|(info, _)| info.id == id)
             || self
@@ -270,6 +277,7 @@ impl Registry {
     fn info(&self, provider: &str, entry: &Entry, id: &str) -> ModelInfo {
         let mut row =
             entry.row.models.iter().find(|m| m.id == id).cloned().unwrap_or_else(|| ModelRow::named(id));
+        row = row.over(&entry.own);
         let base = entry.endpoint.as_ref().ok().map(|e| e.base.as_str());
         if let Some(listed) = base.and_then(|base| self.lists.model(provider, base, id)) {
             row = row.over(&listed);
@@ -296,7 +304,7 @@ impl Entry {
             Api::Gemini => Arc::new(gemini::Gemini::new(name, row.gemini.clone().unwrap_or_default())),
         };
         let endpoint = endpoint(name, &row, vault).map(Arc::new);
-        Entry { title, row, dialect, endpoint, configured, facts: None }
+        Entry { title, row, dialect, endpoint, configured, facts: None, own: ModelRow::default() }
     }
 
     /// Its server is on this machine or in its network.
@@ -314,7 +322,7 @@ impl Entry {
             output: model.output,
             images: model.images.or(self.row.images).unwrap_or(true),
             tools: model.tools,
-            efforts: model.efforts.clone().unwrap_or_default(),
+            efforts: model.efforts.clone().or_else(|| self.row.efforts.clone()).unwrap_or_default(),
             price: model.price,
             limits: ImageLimits {
                 bytes: self.row.image_bytes.unwrap_or(limits.bytes),

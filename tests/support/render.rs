@@ -150,6 +150,9 @@ impl Names {
         let shown = match request.map_or("", |(_, m)| m.as_str()) {
             "session/prompt" => match result.as_object() {
                 Some(fields) if fields.len() == 1 => result["stopReason"].as_str().unwrap_or("?").to_owned(),
+                Some(fields) if fields.len() == 2 && fields.contains_key("usage") => {
+                    format!("{} usage {}", result["stopReason"].as_str().unwrap_or("?"), result["usage"])
+                }
                 _ => result.to_string(),
             },
             "initialize" if !full => format!("protocol {}", result["protocolVersion"]),

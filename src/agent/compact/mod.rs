@@ -20,6 +20,7 @@ use super::{
     journal::{Journal, KeepError},
     port::{CompactionStatus, Editor, Update},
     session::Session,
+    side::Side,
 };
 use crate::{
     id::MessageId,
@@ -91,8 +92,6 @@ pub struct Compaction<'a> {
     pub editor: &'a dyn Editor,
     pub cancel: &'a CancellationToken,
     pub provider: Arc<dyn Provider>,
-    /// What its requests used is added here.
-    pub usage: &'a mut Usage,
 }
 
 /// What is decided before anything is asked.
@@ -148,14 +147,7 @@ impl Compaction<'_> {
 
     /// Because the person asked.
     pub async fn asked(mut self, focus: &str) -> Result<Outcome, KeepError> {
-        let outcome = self.run(Trigger::Asked(focus), Level::Summary).await?;
-        if *self.usage != Usage::default() {
-            let detail = Some("compacted on request".to_owned());
-            let (stop, tools) = ("end_turn".into(), Default::default());
-            let ended = Entry::Ended { stop, requests: 1, usage: *self.usage, detail, tools };
-            self.journal.append(vec![ended]).await?;
-        }
-        Ok(outcome)
+        self.run(Trigger::Asked(focus), Level::Summary).await
     }
 
     async fn run(&mut self, trigger: Trigger<'_>, first: Level) -> Result<Outcome, KeepError> {
@@ -166,7 +158,7 @@ impl Compaction<'_> {
         let mut text = None;
         if let Some(covers) = plan.cut.covers {
             self.save_long_prompt(&mut plan, covers).await;
-            let written = match self.write(&plan, covers, trigger).await {
+            let written = match self.write(&plan, covers, trigger).await? {
                 Asked::Written(written) => written,
                 Asked::Cancelled => {
                     self.show(&id, CompactionStatus::Cancelled, None).await;
@@ -243,13 +235,37 @@ impl Compaction<'_> {
         }
     }
 
-    async fn write(&mut self, plan: &Plan, covers: u64, trigger: Trigger<'_>) -> Asked {
+    /// The model for summaries writes it; where that cannot, the conversation's own does.
+    async fn write(&mut self, plan: &Plan, covers: u64, trigger: Trigger<'_>) -> Result<Asked, KeepError> {
+        let own = self.provider.clone();
+        let Some(side) = self.session.models.side(Side::Summary).filter(|s| s.info().id != own.info().id)
+        else {
+            return self.write_by(&own, plan, covers, trigger).await;
+        };
+        match self.write_by(&side, plan, covers, trigger).await? {
+            Asked::Failed(e) => {
+                tracing::warn!("the model for summaries wrote none: {e}");
+                self.write_by(&own, plan, covers, trigger).await
+            }
+            asked => Ok(asked),
+        }
+    }
+
+    async fn write_by(
+        &mut self,
+        provider: &Arc<dyn Provider>,
+        plan: &Plan,
+        covers: u64,
+        trigger: Trigger<'_>,
+    ) -> Result<Asked, KeepError> {
         let entries = self.journal.entries();
         let at = entries.partition_point(|s| s.seq < covers);
-        let window = self.window();
+        let info = provider.info();
+        let window = self.session.windows.of(&info);
+        let mut used = Usage::default();
         let writer = Writer {
             session: self.session,
-            provider: &self.provider,
+            provider,
             cancel: self.cancel,
             focus: match trigger {
                 Trigger::Asked(focus) => focus,
@@ -258,7 +274,11 @@ impl Compaction<'_> {
             carries: summary::carries(window.room(&plan.before), plan.budgets.summary),
             bytes: bytes(plan.budgets.summary),
         };
-        writer.write(&entries[..at], earlier(entries), self.usage).await
+        let asked = writer.write(&entries[..at], earlier(entries), &mut used).await;
+        if used != Usage::default() {
+            self.journal.append(vec![Side::Summary.entry(&info.id, used)]).await?;
+        }
+        Ok(asked)
     }
 
     fn digest(&self, plan: &Plan, covers: u64) -> String {

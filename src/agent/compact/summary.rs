@@ -5,6 +5,7 @@ use crate::{
     log::{Block, Part, Stored, Usage},
     model::{
         Delta, ErrorKind, Finish, Message, ModelError, Provider, Request,
+        price::priced,
         retry::{Budget, Retrying},
     },
 };
@@ -106,12 +107,13 @@ impl Writer<'_> {
             ..Budget::default()
         };
         let retrying = Retrying::new(self.provider.clone(), budget, |_| {});
+        let price = self.provider.info().price;
         let mut stream = retrying.stream(request);
         let (mut text, mut finish) = (String::new(), None);
         while let Some(delta) = stream.next().await {
             match delta? {
                 Delta::Text(more) => text.push_str(&more),
-                Delta::Usage(usage) => *used += usage,
+                Delta::Usage(usage) => *used += priced(usage, price.as_ref()),
                 Delta::End(how) => finish = Some(how),
                 Delta::Thinking(_) | Delta::ThinkingDone(_) | Delta::Call { .. } => {}
             }

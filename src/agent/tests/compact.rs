@@ -290,14 +290,12 @@ async fn without_a_connection_nothing_is_thrown_away() {
 async fn asked(stage: &Stage, editor: &FakeEditor, focus: &str) -> Compacted {
     let mut journal = stage.session.journal().await;
     let provider: Arc<dyn Provider> = stage.model.clone();
-    let mut usage = Usage::default();
     let compaction = Compaction {
         session: &stage.session,
         journal: &mut journal,
         editor,
         cancel: &stage.cancel,
         provider,
-        usage: &mut usage,
     };
     compaction.asked(focus).await.unwrap()
 }

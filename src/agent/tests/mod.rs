@@ -6,6 +6,7 @@ mod crash;
 mod history;
 mod random;
 mod secrets;
+mod side;
 mod turns;
 mod undo;
 

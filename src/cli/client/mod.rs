@@ -63,6 +63,9 @@ impl ClientError {
     }
 }
 
+/// Choices that an error names.
+const NAMED: usize = 20;
+
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct Task {
@@ -144,8 +147,13 @@ impl<'a, R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> Client<'a, R, W> {
         let params = json!({ "sessionId": session["sessionId"], "configId": option["id"], "value": value });
         match self.call("session/set_config_option", params).await {
             Err(ClientError::Server { code: -32602, .. }) => {
-                let known = values(&option["options"]).join(", ");
-                Err(ClientError::Choice(format!("{category} {value:?} is not known; there is: {known}")))
+                let known = values(&option["options"]);
+                let more = known.len().saturating_sub(NAMED);
+                let known = known[..known.len() - more].join(", ");
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                Err(ClientError::Choice(format!(
+                    "{category} {value:?} is not known; there is: {known}{more}"
+                )))
             }
             other => other.map(|_| ()),
         }

@@ -1,5 +1,9 @@
 //! What each turn of a session did and was allowed: one block a turn.
-use crate::{log::*, store::Loaded};
+use crate::{
+    agent::usage::{Spent, words},
+    log::*,
+    store::Loaded,
+};
 use std::collections::HashMap;
 
 pub fn audit(loaded: &Loaded) -> String {
@@ -16,7 +20,6 @@ pub fn audit(loaded: &Loaded) -> String {
             _ => None,
         })
         .collect();
-    let mut total = Usage::default();
     for stored in &loaded.entries {
         match &stored.entry {
             Entry::User { parts, state: PromptState::Sent, .. } => {
@@ -38,13 +41,19 @@ pub fn audit(loaded: &Loaded) -> String {
             }
             Entry::Rewind { .. } => out.push_str("  taken back from here to an earlier prompt\n"),
             Entry::Ended { stop, requests, usage, detail, tools } => {
-                total += *usage;
                 out.push_str(&ended(stop, *requests, usage, detail.as_deref(), tools));
+            }
+            Entry::Side { task, model, usage } => {
+                out.push_str(&format!("  beside it: {task} by {model}, {}\n", words(usage)));
             }
             _ => {}
         }
     }
-    out.push_str(&format!("\ntotal: {}\n", tokens(&total)));
+    let spent = Spent::of(&loaded.entries);
+    if spent.side != Usage::default() {
+        out.push_str(&format!("\nturns: {}\nbeside them: {}\n", words(&spent.turns), words(&spent.side)));
+    }
+    out.push_str(&format!("\ntotal: {}\n", words(&spent.total())));
     out
 }
 
@@ -65,7 +74,7 @@ fn ended(
     detail: Option<&str>,
     tools: &std::collections::BTreeMap<String, u32>,
 ) -> String {
-    let mut out = format!("  ended: {stop}; {requests} model request(s), {}", tokens(usage));
+    let mut out = format!("  ended: {stop}; {requests} model request(s), {}", words(usage));
     if !tools.is_empty() {
         let used: Vec<String> = tools.iter().map(|(name, n)| format!("{name} ×{n}")).collect();
         out.push_str(&format!("; tools: {}", used.join(", ")));
@@ -74,8 +83,4 @@ fn ended(
         out.push_str(&format!("; {detail}"));
     }
     out + "\n"
-}
-
-fn tokens(usage: &Usage) -> String {
-    format!("{} tokens in ({} cached), {} out", usage.input, usage.cached, usage.output)
 }

@@ -17,6 +17,9 @@ impl From<&Config> for Input {
                 api: written.then_some(provider.api),
                 headers: provider.headers.iter().cloned().collect(),
                 models: provider.models.iter().map(ModelRow::named).collect(),
+                context: provider.context,
+                images: provider.images,
+                efforts: provider.efforts.clone(),
                 first_byte_seconds: provider.first_byte_timeout.map(|d| d.as_secs().max(1)),
                 idle_seconds: provider.idle_timeout.map(|d| d.as_secs().max(1)),
                 keys: provider.keys.iter().map(source).collect(),
@@ -30,7 +33,6 @@ impl From<&Config> for Input {
         Input {
             providers: config.providers.iter().map(row).collect(),
             model: config.model.clone(),
-            remembered: None,
             vault: Vault::default(),
         }
     }

@@ -46,6 +46,8 @@ pub struct ProviderRow {
     /// Tokens, for models that say nothing themselves.
     pub context: Option<u64>,
     pub images: Option<bool>,
+    /// For models of which nothing else is known.
+    pub efforts: Option<Vec<String>>,
     /// The largest image that it takes, in bytes, and how many of them in one request.
     pub image_bytes: Option<usize>,
     pub image_count: Option<usize>,
@@ -144,6 +146,7 @@ impl ProviderRow {
             model: self.model.or(below.model),
             context: self.context.or(below.context),
             images: self.images.or(below.images),
+            efforts: self.efforts.or(below.efforts),
             image_bytes: self.image_bytes.or(below.image_bytes),
             image_count: self.image_count.or(below.image_count),
             chat: self.chat.or(below.chat),

@@ -290,19 +290,9 @@ async fn a_list_that_was_kept_is_not_asked_for_again() {
 }
 
 #[test]
-fn what_was_chosen_last_stands_in_for_a_configuration() {
-    let with = |remembered: &str, model: Option<&str>| {
-        let providers = toml::from_str("[mine]\nbase_url = 'https://h'\nmodel = 'm'").unwrap();
-        let input = Input {
-            providers,
-            model: model.map(str::to_owned),
-            remembered: Some(remembered.into()),
-            vault: Vault::default(),
-        };
-        Registry::from_config(input, |_| None).default_model().unwrap()
-    };
-    assert_eq!(with("mine/other", None), "mine/other");
-    assert_eq!(with("mine/other", Some("mine/set")), "mine/set");
-    // Its provider is gone.
-    assert_eq!(with("nobody/m", None), "mine/m");
+fn a_model_that_was_chosen_once_may_be_out_of_reach() {
+    let registry = registry("[mine]\nbase_url = 'https://h'\nmodel = 'm'", &[]);
+    assert!(registry.is_reachable("mine/other"));
+    // Its provider is gone, or there is no key for it any more.
+    assert!(!registry.is_reachable("nobody/m") && !registry.is_reachable("vllm/m"));
 }

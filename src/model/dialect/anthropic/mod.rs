@@ -138,6 +138,13 @@ fn max_tokens(model: &str) -> u32 {
     }
 }
 
+/// Whether a model is told by a word how hard to think. Claude is since 4.6, and from 4.7 on takes no budget any more:
+/// <https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-adaptive-thinking.html>.
+fn adapts(model: &str) -> bool {
+    let older = ["claude-2", "claude-3", "-4-0", "-4-1", "-4-5", "-4.1", "-4.5", "-4-2025"];
+    model.contains("claude") && !model.ends_with("-4") && !older.iter().any(|old| model.contains(old))
+}
+
 impl Dialect for Anthropic {
     fn path(&self, _: &str, _: &Request) -> String {
         "v1/messages".into()
@@ -153,7 +160,8 @@ impl Dialect for Anthropic {
     }
 
     fn body(&self, model: &str, request: &Request) -> String {
-        let budget = match request.effort.as_deref() {
+        let effort = request.effort.as_deref().filter(|_| adapts(model));
+        let budget = match request.effort.as_deref().filter(|_| effort.is_none()) {
             Some("low" | "minimal") => Some(4_000),
             Some("medium") => Some(10_000),
             Some("high") => Some(20_000),
@@ -180,7 +188,11 @@ impl Dialect for Anthropic {
                 .map(|t| Tool { name: &t.name, description: &t.description, input_schema: &t.schema })
                 .collect(),
             messages: self.messages(request),
-            thinking: thinking.map(|budget_tokens| Thinking { kind: "enabled", budget_tokens }),
+            thinking: match effort {
+                Some(_) => Some(Thinking { kind: "adaptive", budget_tokens: None }),
+                None => thinking.map(|budget| Thinking { kind: "enabled", budget_tokens: Some(budget) }),
+            },
+            output_config: effort.map(|effort| OutputConfig { effort }),
             stream: true,
             fields: &self.options.extra,
         };
@@ -203,6 +215,8 @@ struct Body<'a> {
     messages: Vec<Out<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<Thinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig<'a>>,
     stream: bool,
     #[serde(flatten)]
     fields: &'a Map<String, Value>,
@@ -212,7 +226,13 @@ struct Body<'a> {
 struct Thinking {
     #[serde(rename = "type")]
     kind: &'static str,
-    budget_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget_tokens: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct OutputConfig<'a> {
+    effort: &'a str,
 }
 
 #[derive(Serialize)]

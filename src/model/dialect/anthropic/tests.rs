@@ -107,6 +107,36 @@ fn thinking_is_on_only_where_the_history_allows() {
 }
 
 #[test]
+fn newer_models_are_told_by_a_word_and_older_ones_by_a_budget() {
+    for (model, word) in [
+        ("claude-opus-4-6", true),
+        ("claude-sonnet-5", true),
+        ("claude-opus-4-8", true),
+        ("claude-sonnet-4-5-20250929", false),
+        ("claude-haiku-4-5", false),
+        ("claude-sonnet-4-20250514", false),
+        ("claude-opus-4", false),
+        ("claude-3-7-sonnet-20250219", false),
+        ("glm-5", false),
+    ] {
+        let mut request = matrix::request(vec![matrix::user("hi")]);
+        let plain: Value = serde_json::from_str(&anthropic().body(model, &request)).unwrap();
+        assert!(plain["thinking"].is_null() && plain["output_config"].is_null(), "{model}");
+        request.effort = Some("high".into());
+        let body: Value = serde_json::from_str(&anthropic().body(model, &request)).unwrap();
+        if word {
+            assert_eq!(
+                (&body["thinking"], &body["output_config"]["effort"]),
+                (&json!({"type": "adaptive"}), &json!("high"))
+            );
+        } else {
+            assert_eq!(body["thinking"]["budget_tokens"], 20_000, "{model}");
+            assert!(body["output_config"].is_null(), "{model}");
+        }
+    }
+}
+
+#[test]
 fn redacted_thinking_goes_back_as_it_came() {
     let redacted = Native {
         dialect: "anthropic@test".into(),

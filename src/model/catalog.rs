@@ -94,20 +94,7 @@ impl Registry {
         let unnamed = ProviderRow { title: None, ..generic.clone() };
         let mut providers = input.providers;
         let mut model = input.model;
-        for (name, prefix) in [("openai", "OPENAI"), ("anthropic", "ANTHROPIC")] {
-            let var = |what: &str| env(&format!("{prefix}_{what}"));
-            let (url, chosen, api) =
-                (var("BASE_URL"), var("MODEL"), var("API").and_then(|a| Api::from_name(&a)));
-            if url.is_some() || chosen.is_some() || api.is_some() {
-                let row = providers.entry(name.into()).or_default();
-                row.base_url = url.or(row.base_url.take());
-                row.api = api.or(row.api);
-                if let Some(chosen) = chosen {
-                    model.get_or_insert(format!("{name}/{chosen}"));
-                    row.model = Some(chosen);
-                }
-            }
-        }
+        from_environment(&mut providers, &mut model, env);
         let configured: Vec<String> = providers.keys().cloned().collect();
         let mut own = BTreeMap::new();
         for (name, row) in providers {
@@ -289,6 +276,28 @@ impl Registry {
     }
 }
 
+/// `OPENAI_BASE_URL`, `OPENAI_MODEL`, `OPENAI_API`, and the same of `ANTHROPIC`.
+fn from_environment(
+    providers: &mut BTreeMap<String, ProviderRow>,
+    model: &mut Option<String>,
+    env: impl Fn(&str) -> Option<String>,
+) {
+    for (name, prefix) in [("openai", "OPENAI"), ("anthropic", "ANTHROPIC")] {
+        let var = |what: &str| env(&format!("{prefix}_{what}"));
+        let (url, chosen, api) = (var("BASE_URL"), var("MODEL"), var("API").and_then(|a| Api::from_name(&a)));
+        if url.is_none() && chosen.is_none() && api.is_none() {
+            continue;
+        }
+        let row = providers.entry(name.into()).or_default();
+        row.base_url = url.or(row.base_url.take());
+        row.api = api.or(row.api);
+        if let Some(chosen) = chosen {
+            model.get_or_insert(format!("{name}/{chosen}"));
+            row.model = Some(chosen);
+        }
+    }
+}
+
 impl Entry {
     fn new(name: &str, row: ProviderRow, configured: bool, vault: &Vault) -> Self {
         let title = row.title.clone().unwrap_or_else(|| name.to_owned());
@@ -305,6 +314,11 @@ impl Entry {
         };
         let endpoint = endpoint(name, &row, vault).map(Arc::new);
         Entry { title, row, dialect, endpoint, configured, facts: None, own: ModelRow::default() }
+    }
+
+    /// It can be asked without a helper command or the refresh of a login.
+    fn is_at_hand(&self) -> bool {
+        self.endpoint.as_ref().is_ok_and(|e| e.credentials.is_at_hand())
     }
 
     /// Its server is on this machine or in its network.

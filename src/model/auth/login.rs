@@ -39,7 +39,7 @@ pub(super) async fn current(
     store.finish(work).await.unwrap_or_else(stopped)
 }
 
-fn is_fit(login: &Login, refused: Option<&Secret>) -> bool {
+pub(super) fn is_fit(login: &Login, refused: Option<&Secret>) -> bool {
     let other = refused.is_none_or(|r| r.expose() != login.access.expose());
     other && login.expires.is_none_or(|end| end - now() >= AHEAD)
 }

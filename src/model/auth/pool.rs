@@ -150,6 +150,19 @@ impl Pool {
         }
     }
 
+    /// Whether the next credential can be had without asking anybody: no helper command is run and no login refreshed
+    /// for work that nobody waits for.
+    pub fn is_at_hand(&self) -> bool {
+        let sources = self.order().into_iter().map(|at| &self.slots[at].source);
+        match sources.into_iter().find(|source| self.is_there(source)) {
+            Some(Source::Command(_)) => false,
+            Some(Source::Stored) => {
+                !matches!(self.stored(), Some(Stored::Login(login)) if !login::is_fit(&login, None))
+            }
+            _ => true,
+        }
+    }
+
     /// Whether the stored login is there but was not taken, even after it was refreshed.
     pub fn login_was_refused(&self) -> bool {
         let refused = |slot: &Slot| {
@@ -293,6 +306,17 @@ mod tests {
     }
     fn failure(kind: ErrorKind, after: Option<u64>) -> Failure {
         Failure { retry_after: after.map(Duration::from_secs), ..Failure::new(kind, "no") }
+    }
+
+    #[test]
+    fn a_helper_command_is_not_at_hand_but_behind_a_key_it_does_not_matter() {
+        let words = || vec!["false".to_owned()];
+        let command =
+            || Source::Command(std::sync::Arc::new(crate::model::auth::command::KeyCommand::new(words())));
+        assert!(!Pool::from(command()).is_at_hand());
+        let both = vec![Source::Value(Secret::new("key-aaaa")), command()];
+        assert!(Pool::new("x", both, KeyPolicy::FillFirst, Vault::default()).is_at_hand());
+        assert!(Pool::from(Source::Stored).is_at_hand());
     }
 
     #[tokio::test(start_paused = true)]

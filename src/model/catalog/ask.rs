@@ -44,6 +44,7 @@ impl Registry {
         let own = model.and_then(|id| id.split_once('/'));
         let worth = |name: &str, entry: &Entry| match self.credential_state(name) {
             CredentialState::Missing { .. } => false,
+            _ if !entry.is_at_hand() => false,
             _ if entry.configured || own.is_some_and(|(provider, _)| provider == name) => true,
             _ => probe && model.is_none() && entry.is_near(),
         };
@@ -58,6 +59,7 @@ impl Registry {
         let own = model.and_then(|id| id.split_once('/'));
         let worth = |name: &str, entry: &Entry| {
             entry.is_near()
+                && entry.is_at_hand()
                 && match own {
                     Some((provider, _)) => provider == name,
                     None => probe && model.is_none(),

@@ -248,10 +248,12 @@ impl Cx<'_> {
         // One snapshot of the database: an append of another process in between would look like a gap.
         let read = self.conn.unchecked_transaction().map_err(|e| self.sql(e))?;
         let head = self.head(id)?.ok_or_else(|| StoreError::NotFound(id.clone()))?;
-        let key = self.key(id)?;
+        let (key, next) = self.end(id)?;
+        // As many as there are: growing would leave twice as much behind.
+        let room = usize::try_from(next).unwrap_or_default().min(1 << 16);
         let mut loaded = Loaded {
             head,
-            entries: Vec::new(),
+            entries: Vec::with_capacity(room),
             draft: None,
             damaged: Vec::new(),
             salvaged: self.salvaged,

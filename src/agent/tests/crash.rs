@@ -326,7 +326,7 @@ fn random_lives(cases: u32) {
     let home = tempfile::tempdir().unwrap();
     let dirs = DataDirs::under(home.path());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = ProptestConfig { cases, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     let mut runner = TestRunner::new(config);
     let result = runner.run(&rounds(), |rounds| {
         runtime.block_on(async {

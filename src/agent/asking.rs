@@ -28,6 +28,8 @@ const MOST: u32 = 65_536;
 
 const NUDGE_BROKEN: &str = "[Your reply broke off there: the connection was lost. Go on exactly where it ends, without \
      repeating anything. A tool call in it was not run: make it again.]";
+const NUDGE_ANNOUNCED: &str = "[You said what you will do, but called no tool. Do it now with a call, or say to the user \
+     that you are done, and with what.]";
 const NUDGE_LENGTH: &str = "[Your reply was cut off there by the output limit. Go on exactly where it ends, without \
      repeating anything.]";
 
@@ -40,14 +42,17 @@ pub(super) struct Asking {
     resumed: u32,
     continued: u32,
     quoted: u32,
+    announced: u32,
     /// Tokens; set once a reply was too long for the provider's default.
     max_output: Option<u32>,
     /// The end of the text that the next reply goes on with.
     tail: Option<Tail>,
 }
 
-/// How often in a turn a call that was written among words is answered with how to make it.
+/// How often in a turn a call that was written among words is answered with how to make it, and a reply that only
+/// announces something with that it be done.
 const QUOTED: u32 = 3;
+const ANNOUNCED: u32 = 2;
 
 /// What to do about a reply that the output limit cut off.
 pub(super) enum Cut {
@@ -202,8 +207,27 @@ impl Turn<'_> {
         Ok(true)
     }
 
+    /// Whether a reply is no end, though no call is in it: it has a call among words, or only says what will be done.
+    pub(super) async fn is_unfinished(&mut self, reply: &Reply) -> Result<bool, TurnError> {
+        if self.nudge_quoted(reply).await? {
+            return Ok(true);
+        }
+        let last = reply.blocks.iter().rev().find_map(|b| match b {
+            Block::Text { text } => Some(text.as_str()),
+            _ => None,
+        });
+        // Behind a failure alone: elsewhere such words may be all that was asked for.
+        let stuck = self.repeats.is_failing() && self.asking.announced < ANNOUNCED;
+        if !stuck || !last.is_some_and(announces) {
+            return Ok(false);
+        }
+        self.asking.announced += 1;
+        self.journal.append(vec![Entry::Nudge { text: NUDGE_ANNOUNCED.into() }]).await?;
+        Ok(true)
+    }
+
     /// Whether the model wrote a call among words, where it is no call, and is told how to make one.
-    pub(super) async fn nudge_quoted(&mut self, reply: &Reply) -> Result<bool, TurnError> {
+    async fn nudge_quoted(&mut self, reply: &Reply) -> Result<bool, TurnError> {
         let (_, tools) = context::frame(self.journal.entries()).unwrap_or_default();
         let texts = reply.blocks.iter().filter_map(|b| match b {
             Block::Text { text } => Some(text.as_str()),
@@ -262,5 +286,60 @@ impl Turn<'_> {
             self.go_on(reply, NUDGE_LENGTH).await?;
         }
         Ok(Cut::GoOn)
+    }
+}
+
+/// Whether a short reply ends with what its writer is about to do, as small models do instead of doing it.
+fn announces(text: &str) -> bool {
+    let text = text.trim();
+    if text.len() > 400 || text.contains("```") {
+        return false;
+    }
+    let last =
+        text.split_inclusive(['.', '!', '?', ':', '\n']).rfind(|s| !s.trim().is_empty()).unwrap_or(text);
+    let last = last.trim().trim_start_matches(['-', '*', ' ']).replace('\u{2019}', "'").to_lowercase();
+    let begins = [
+        "i will ",
+        "i'll ",
+        "let me ",
+        "let's ",
+        "next, i",
+        "now i will",
+        "now i'll",
+        "now, i",
+        "i am going to",
+        "i'm going to",
+        "first, i",
+    ];
+    begins.iter().any(|b| last.starts_with(b))
+        && !last.contains(" if you")
+        && !last.ends_with('?')
+        && !last.starts_with("let me know")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::announces;
+
+    #[test]
+    fn what_is_about_to_be_done_is_told_from_what_was() {
+        for text in [
+            "I will use `glob` to find the `src` folder.",
+            "The file is not there. Let me look for it:",
+            "Now I'll run the tests.",
+            "I\u{2019}ll fix it.",
+        ] {
+            assert!(announces(text), "{text}");
+        }
+        for text in [
+            "I fixed it.",
+            "Let me know if you want more.",
+            "I will go on if you say so.",
+            "I'll be glad to help. What should I do?",
+            "Done. The tests pass.",
+            "",
+        ] {
+            assert!(!announces(text), "{text}");
+        }
     }
 }

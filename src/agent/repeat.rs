@@ -72,6 +72,11 @@ impl Repeats {
         verdict(self.failing.1, FAILED_NOTE_AT)
     }
 
+    /// Whether the calls of the last reply that had any all failed alike.
+    pub fn is_failing(&self) -> bool {
+        self.failing.1 > 0
+    }
+
     /// The person said no: the same call is not asked again in this turn.
     pub fn refuse(&mut self, name: &str, args: &str) {
         self.refused.insert((name.to_owned(), args.to_owned()));

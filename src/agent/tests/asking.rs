@@ -257,3 +257,17 @@ async fn a_call_written_among_words_is_asked_for_by_itself() {
     assert_eq!(stage.model.requests().len(), 4);
     assert!(last_user(&stage.model).contains("call of `read` as text"));
 }
+
+#[tokio::test]
+async fn what_is_only_announced_behind_a_failure_is_asked_for() {
+    let stage = Stage::new([
+        calls(&[("1", "read", r#"{"path":"missing.txt"}"#)]),
+        text("It is not there. I will use `glob` to find it."),
+        text("Done."),
+    ]);
+    assert_eq!(stage.turn(&FakeEditor::default(), "go").await.unwrap(), Stop::EndTurn);
+    assert!(last_user(&stage.model).contains("called no tool"));
+    let stage = Stage::new([calls(&[("1", "probe", "{}")]), text("Next, I will rest.")]);
+    assert_eq!(stage.turn(&FakeEditor::default(), "go").await.unwrap(), Stop::EndTurn);
+    assert_eq!(stage.model.requests().len(), 2);
+}

@@ -162,7 +162,12 @@ pub fn quoted(text: &str, tools: &[ToolSpec]) -> Option<String> {
         let fenced = LABELS.iter().find_map(|l| fenced.strip_prefix(l)).unwrap_or(fenced);
         parse::whole(fenced, tools)?.into_iter().next()
     });
-    fenced.chain(parse::leading(text.trim_start(), tools)).find_map(|found| match found {
+    // A line that begins an object may be one of several calls, of which another cannot be read.
+    let lines = text.match_indices('{').filter(|(at, _)| {
+        text[..*at].trim_end_matches([' ', '\t']).ends_with('\n') || text[..*at].trim().is_empty()
+    });
+    let lines = lines.take(50).filter_map(|(at, _)| parse::leading(&text[at..], tools));
+    fenced.chain(lines).find_map(|found| match found {
         Found::Call { name, args } if parse::is_complete(&name, &args, tools) => Some(name),
         _ => None,
     })

@@ -184,6 +184,7 @@ fn a_call_in_a_fence_among_words_is_seen() {
     let call = "```json\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"a.txt\"}}\n```";
     for text in [
         format!("I will read it:\n{call}"),
+        "{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\tb\"}}\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}}".into(),
         "{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}}\nThis reads it.".into(),
         format!("{call}\n\n**Output**:\n```\nHello\n```"),
         "First:\n```\nx\n```\nthen\n```xml\n<tool_call>{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}}</tool_call>\n```".into(),

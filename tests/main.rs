@@ -6,6 +6,7 @@ mod cli;
 mod editors;
 mod lifecycle;
 mod login;
+mod models;
 mod process;
 mod providers;
 mod reopen;

@@ -9,7 +9,7 @@ use crate::{
         hermes::{OpenError, Opened, Opening},
         port::{Editor, Update},
         session::{Folders, Instruction, Session},
-        view,
+        usage, view,
     },
     id::{MessageId, SessionId},
     log::Severity,
@@ -123,6 +123,12 @@ async fn show(app: &App, call: &Call, opened: Opened, replay: bool) {
             if matches!(update, Update::Notice { .. }) && editor.features().notices {
                 continue;
             }
+            editor.update(&session.id, update).await;
+        }
+    }
+    if replay && editor.features().usage {
+        let update = usage::at_rest(&session, session.journal().await.entries());
+        if let Some(update) = update {
             editor.update(&session.id, update).await;
         }
     }

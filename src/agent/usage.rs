@@ -1,5 +1,5 @@
 //! What a session used and cost: a pure function of its log.
-use super::{compact, port::Update, reply::Reply, turn::Turn};
+use super::{compact, port::Update, reply::Reply, session::Session, turn::Turn};
 use crate::{
     log::{Cost, Entry, Stored, Usage},
     model::{Provider, price::priced},
@@ -69,6 +69,15 @@ impl Turn<'_> {
     }
 }
 
+/// What the meter shows of a session in which no turn runs; `None`: there is nothing to show, or no known size.
+pub fn at_rest(session: &Session, entries: &[Stored]) -> Option<Update> {
+    let provider = session.models.provider(session.settings().model.as_deref()).ok()?;
+    let size = compact::known_window(session, &*provider)?;
+    of_last_turn(entries)?;
+    let used = compact::used(entries).min(size);
+    Some(Update::Usage { used, size, cost: whole(&Spent::of(entries).total().cost) })
+}
+
 /// US dollars, where they are known to be all.
 pub fn whole(cost: &Cost) -> Option<f64> {
     cost.dollars().filter(|_| cost.is_whole())
@@ -97,7 +106,7 @@ fn cost(cost: &Cost) -> String {
 }
 
 /// Small amounts with as many digits as say something.
-fn money(dollars: f64) -> String {
+pub fn money(dollars: f64) -> String {
     match dollars {
         d if d >= 1.0 => format!("${d:.2}"),
         d if d >= 0.01 => format!("${d:.3}"),

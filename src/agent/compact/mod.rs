@@ -347,6 +347,11 @@ fn goes_on_without(error: &ModelError, trigger: Trigger<'_>) -> bool {
     matches!(trigger, Trigger::TooLong) || !matches!(error.kind, Auth | Quota | Network | Tls | ModelNotFound)
 }
 
+/// Tokens that the next request has, about.
+pub fn used(entries: &[crate::log::Stored]) -> u64 {
+    Measure::of(entries).used
+}
+
 /// The size of the model's window, where it is known, for the meter that the editor shows.
 pub fn known_window(session: &Session, provider: &dyn Provider) -> Option<u64> {
     let window = session.windows.of(&provider.info());

@@ -31,7 +31,7 @@ pub struct View<W> {
     /// The cursor is behind the start of a line.
     open: bool,
     calls: HashMap<ToolCallId, Call>,
-    usage: Option<(u64, u64)>,
+    usage: Option<(u64, u64, Option<f64>)>,
     failure: Option<io::Error>,
     /// What notices said.
     told: String,
@@ -306,7 +306,9 @@ impl<W: Write> Show for View<W> {
                 self.call(&update.tool_call_id, &update.fields, update.meta.as_ref(), false);
             }
             Some(SessionUpdate::Notice(notice)) => self.notice(notice),
-            Some(SessionUpdate::UsageUpdate(usage)) => self.usage = Some((usage.used, usage.size)),
+            Some(SessionUpdate::UsageUpdate(usage)) => {
+                self.usage = Some((usage.used, usage.size, usage.cost.as_ref().map(|c| c.amount)));
+            }
             Some(SessionUpdate::CurrentModeUpdate(mode)) => {
                 self.note(&format!("mode: {}", mode.current_mode_id))
             }
@@ -392,8 +394,10 @@ impl<W: Write> Show for View<W> {
         if !why.is_empty() {
             self.note(why);
         }
-        if let Some((used, size)) = self.usage.take() {
-            self.note(&format!("context: {used} of {size} tokens"));
+        if let Some((used, size, cost)) = self.usage.take() {
+            let cost =
+                cost.map(|dollars| format!("; {}", crate::agent::usage::money(dollars))).unwrap_or_default();
+            self.note(&format!("context: {used} of {size} tokens{cost}"));
         }
         self.flush();
     }

@@ -1,28 +1,48 @@
 //! What is known of models beforehand: `models.toml`.
 use super::row::ModelRow;
-use std::{collections::BTreeMap, sync::OnceLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
 
 const TABLE: &str = include_str!("../models.toml");
 
 type Section = BTreeMap<String, ModelRow>;
 
-/// Read when it is first needed. The table is compiled in and tested; without it nothing is known.
-fn table() -> &'static BTreeMap<String, Section> {
-    static READ: OnceLock<BTreeMap<String, Section>> = OnceLock::new();
-    READ.get_or_init(|| toml::from_str(TABLE).unwrap_or_default())
+/// The models of a provider, read when they are first needed and not the others': a session opens fast. The table is
+/// compiled in and tested; without it nothing is known.
+fn section(provider: &str) -> &'static Section {
+    static READ: Mutex<BTreeMap<String, &'static Section>> = Mutex::new(BTreeMap::new());
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = read.get(provider) {
+        return known;
+    }
+    let section = text(provider).and_then(|text| toml::from_str(text).ok()).unwrap_or_default();
+    // Asked for by the names of our own rows alone, so these are few.
+    let section: &'static Section = Box::leak(Box::new(section));
+    read.insert(provider.to_owned(), section);
+    section
+}
+
+/// What stands under a section's head.
+fn text(provider: &str) -> Option<&'static str> {
+    let head = format!("\n[{provider}]\n");
+    let at = TABLE.find(&head)? + head.len();
+    let rest = &TABLE[at..];
+    Some(rest.find("\n[").map_or(rest, |end| &rest[..end]))
 }
 
 /// What is known of a model of a provider: by its name, or its name without a date or `-latest` at the end. No other
 /// name will do: a family's next model has other prices.
 pub fn of(provider: &str, id: &str) -> Option<ModelRow> {
-    let section = table().get(provider)?;
+    let section = section(provider);
     let found = section.get(id).or_else(|| section.get(undated(id)?))?;
     Some(ModelRow { id: id.to_owned(), tools: Some(true), ..found.clone() })
 }
 
 /// The names of the models of a provider.
 pub fn ids(provider: &str) -> impl Iterator<Item = &'static str> {
-    table().get(provider).into_iter().flat_map(|section| section.keys().map(String::as_str))
+    section(provider).keys().map(String::as_str)
 }
 
 /// `gpt-5-2025-08-07`, `claude-sonnet-4-5-20250929`, `x-latest`: what stands before.
@@ -50,6 +70,7 @@ mod tests {
             if let Some(model) = &row.model {
                 assert!(of(provider, model).is_some(), "{provider}/{model} is not known");
             }
+            assert_eq!(super::section(provider), section);
             for (id, model) in section {
                 count += 1;
                 assert!(model.context.is_some_and(|c| c >= 8_000), "{provider}/{id}");

@@ -6,7 +6,7 @@ use crate::{
     effects::{Change, Command, Effects, Place, WsPath},
     log::{CallIdent, Exit},
     workspace::{
-        ApplyError, Freshness, OutputSink, Ran, Reader, Workspace, Written, WsError,
+        ApplyError, Freshness, OutputSink, Ran, Reader, Said, Workspace, Written, WsError,
         text::{NotText, Text},
     },
 };
@@ -216,7 +216,7 @@ impl Reader for Fake {
     fn cwd(&self) -> PathBuf {
         self.cwd.lock().unwrap().clone().unwrap_or_else(|| self.roots[0].clone())
     }
-    async fn query(&self, program: &Path, folder: &Path, args: &[String], input: &str) -> Option<Vec<u8>> {
+    async fn query(&self, program: &Path, folder: &Path, args: &[String], input: &str) -> Option<Said> {
         let env = std::env::vars_os().collect();
         crate::workspace::process::query::ask(&env, program, folder, args, input).await
     }

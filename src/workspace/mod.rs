@@ -91,6 +91,15 @@ pub struct EditorSide {
     pub terminals: Option<Arc<dyn terminals::Terminals>>,
 }
 
+/// What a program said that was asked while planning.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    pub code: i32,
+    pub output: Vec<u8>,
+    /// On its standard error, the beginning.
+    pub errors: String,
+}
+
 /// Reading, for planning: inside the roots (or folders granted by a question); changes nothing.
 #[async_trait]
 pub trait Reader: Send + Sync {
@@ -117,15 +126,9 @@ pub trait Reader: Send + Sync {
     fn runs_in_editor(&self) -> bool {
         false
     }
-    /// Asks a program that only reads, in the environment of a command that runs unasked: what it prints. `None`: it could
-    /// not be started, failed, or did not end in time.
-    async fn query(
-        &self,
-        _program: &Path,
-        _folder: &Path,
-        _args: &[String],
-        _input: &str,
-    ) -> Option<Vec<u8>> {
+    /// Asks a program that only reads, in the environment of a command that runs unasked. `None`: it could not be started,
+    /// was killed, said too much, or did not end in time.
+    async fn query(&self, _program: &Path, _folder: &Path, _args: &[String], _input: &str) -> Option<Said> {
         None
     }
     /// Files whose editor text is known to differ from the disk, with that text (for `grep`, commands).

@@ -1,6 +1,6 @@
 //! The workspace of one session: guard, both sides of files, what was seen of them, and commands.
 use super::{
-    ApplyError, Buffers, Freshness, OutputSink, Ran, Reader, Workspace, Written, WsError, apply, disk,
+    ApplyError, Buffers, Freshness, OutputSink, Ran, Reader, Said, Workspace, Written, WsError, apply, disk,
     editor,
     freshness::{Now, Seen, lock},
     guard::Guard,
@@ -217,7 +217,7 @@ impl Reader for SessionWorkspace {
         matches!(self.runs, Runs::Editor(_))
     }
 
-    async fn query(&self, program: &Path, folder: &Path, args: &[String], input: &str) -> Option<Vec<u8>> {
+    async fn query(&self, program: &Path, folder: &Path, args: &[String], input: &str) -> Option<Said> {
         self.shell.query(program, folder, args, input).await
     }
 

@@ -1,7 +1,10 @@
 //! What git would show: it is asked itself, by the same command with names in the place of contents. Nothing else knows
 //! for certain what a revision, a pathspec or a stash holds.
 use super::wide::is_secret;
-use crate::{permit::shell::Reading, workspace::Reader};
+use crate::{
+    permit::shell::Reading,
+    workspace::{Reader, Said},
+};
 use std::path::{Path, PathBuf};
 
 /// Options by which names alone are shown.
@@ -61,6 +64,25 @@ const GREP_NAMES: &[&str] = &[
     "--quiet",
 ];
 
+/// Git's words for what it does not find, before it shows anything.
+const NOTHING_THERE: &[&str] = &[
+    "unknown revision",
+    "bad revision",
+    "ambiguous argument",
+    "bad object",
+    "invalid object name",
+    "does not have any commits",
+    "not a git repository",
+    "unable to resolve revision",
+    "no such path",
+    "not a valid object name",
+    "no stash entries found",
+    "is not a stash reference",
+    "is not a valid reference",
+    "only has",
+    "is not valid",
+];
+
 /// How a git command is asked for what it would show.
 #[derive(Debug, PartialEq, Eq)]
 enum Question {
@@ -98,14 +120,17 @@ async fn names(
     folder: &Path,
     ws: &dyn Reader,
 ) -> Option<String> {
-    const UNKNOWN: &str = "git did not say in time of which files it would show the content";
+    const UNKNOWN: &str = "git did not say of which files it would show the content";
     if !revisions.is_empty() {
         let asked = ["cat-file".to_owned(), "--batch-check=%(objecttype)".to_owned()];
         // A tag may stand for a content, too.
         let lines: String = revisions.iter().map(|r| format!("{r}\n{r}^{{}}\n")).collect();
         let types = ws.query(git, folder, &asked, &lines).await;
         let Some(types) = types else { return Some(UNKNOWN.into()) };
-        if String::from_utf8_lossy(&types).lines().any(|line| line == "blob") {
+        if types.code != 0 {
+            return (!finds_nothing(&types)).then(|| UNKNOWN.into());
+        }
+        if String::from_utf8_lossy(&types.output).lines().any(|line| line == "blob") {
             return Some("it shows the content of a file that it does not name".into());
         }
     }
@@ -113,13 +138,22 @@ async fn names(
         return None;
     }
     let Some(told) = ws.query(git, folder, args, "").await else { return Some(UNKNOWN.into()) };
-    let told = String::from_utf8_lossy(&told).into_owned();
+    if told.code > 1 {
+        return (!finds_nothing(&told)).then(|| UNKNOWN.into());
+    }
+    let told = String::from_utf8_lossy(&told.output).into_owned();
     let secret =
         if args.iter().any(|a| a == "--files-with-matches") { matching(&told) } else { changed(&told) };
     secret.map(|path| {
         let path = crate::permit::shell::escape_for_display(&path);
         format!("it would show the content of {path}, which looks like it holds secrets")
     })
+}
+
+/// Whether git failed for want of what it was to show: the command itself will fail by the same words.
+fn finds_nothing(said: &Said) -> bool {
+    let errors = said.errors.to_lowercase();
+    NOTHING_THERE.iter().any(|words| errors.contains(words))
 }
 
 /// The first secret-like name in `git grep -lz`; before a colon stands the revision.

@@ -100,6 +100,13 @@ const PLAIN: &[&str] = &[
     "git shortlog -sn HEAD",
     "git log --format=%s -3 | head -2",
     "cd src && git diff",
+    "git diff HEAD~99",
+    "git diff HEAD~99 -- src/lib.rs",
+    "git show nothing",
+    "git log -p nothing..HEAD",
+    "git grep x nothing",
+    "git stash show -p stash@{9}",
+    "git diff -- no/such/path",
 ];
 const SECRET: &[&str] = &[
     "git diff HEAD~2",
@@ -168,6 +175,29 @@ async fn what_git_would_show_is_known_before() {
     }
     for text in SECRET {
         assert!(asks(&ws, text).await, "not asked: {text}");
+    }
+}
+
+#[tokio::test]
+async fn where_nothing_is_committed_nothing_is_shown() {
+    let ws = Fake::new();
+    let git = |args: &[&str]| {
+        Command::new("git").args(args).current_dir(ws.root()).output().is_ok_and(|o| o.status.success())
+    };
+    for made in [true, git(&["init", "-q"])] {
+        if !made {
+            return;
+        }
+        for text in [
+            "git diff HEAD",
+            "git log -p",
+            "git show",
+            "git diff",
+            "git stash show -p",
+            "git show HEAD:a.txt",
+        ] {
+            assert!(!asks(&ws, text).await, "asked: {text}");
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 //! One tool call: prepare → plan → permit → run → close. Whatever happens, it is closed exactly once (I10, I11).
+mod replan;
 mod unconfined;
 
 use super::{
@@ -58,11 +59,13 @@ struct End {
     output: Output,
     gone: bool,
     touched: Vec<Touched>,
+    /// Nothing was written, because a file was not what the plan was made for.
+    outdated: bool,
 }
 
 impl End {
     fn told(outcome: Outcome, text: impl Into<String>) -> Self {
-        End { outcome, output: Output::text(text), gone: false, touched: vec![] }
+        End { outcome, output: Output::text(text), gone: false, touched: vec![], outdated: false }
     }
 }
 
@@ -209,32 +212,41 @@ impl<'t> Caller<'t> {
         repeats: &mut Repeats,
     ) -> Result<Closed, KeepError> {
         let (name, args) = (open.call.name.clone(), open.call.args.clone());
-        let end = match self.permit(&mut open, repeats).await {
-            Err(end) => {
-                if end.outcome == Outcome::Denied {
-                    repeats.refuse(&name, &args);
-                    if open.unconfined {
-                        repeats.refuse_unconfined();
-                    }
-                }
-                end
-            }
-            Ok((prepared, effects)) => {
-                let began = planned(&effects);
-                if !began.is_empty() {
-                    let card = Some(Box::new(open.card.clone()));
-                    let began = Entry::Began { call: open.call.id.clone(), plan: began, card };
-                    journal.append(open.asked.take().into_iter().chain([began]).collect()).await?;
-                }
-                let permitted = effects.runs.is_some().then(|| effects.clone());
-                let end = self.effect(&open, prepared, effects).await;
-                match permitted {
-                    Some(permitted) => self.unconfined(&open, permitted, end, (journal, repeats)).await?,
-                    None => end,
-                }
-            }
+        let mut end = match self.permit(&mut open, repeats).await {
+            Ok(permitted) => self.begin(&mut open, permitted, (journal, repeats)).await?,
+            Err(end) => end,
         };
+        if end.outdated {
+            end = self.replan(&mut open, end, (journal, repeats)).await?;
+        }
+        if end.outcome == Outcome::Denied {
+            repeats.refuse(&name, &args);
+            if open.unconfined {
+                repeats.refuse_unconfined();
+            }
+        }
         Ok(self.close(open, end).await)
+    }
+
+    /// What was permitted: `Began` first, then the effect.
+    async fn begin(
+        &self,
+        open: &mut Open,
+        (prepared, effects): (Box<dyn Prepared>, Effects),
+        (journal, repeats): (&mut Journal, &mut Repeats),
+    ) -> Result<End, KeepError> {
+        let began = planned(&effects);
+        if !began.is_empty() {
+            let card = Some(Box::new(open.card.clone()));
+            let began = Entry::Began { call: open.call.id.clone(), plan: began, card };
+            journal.append(open.asked.take().into_iter().chain([began]).collect()).await?;
+        }
+        let permitted = effects.runs.is_some().then(|| effects.clone());
+        let end = self.effect(open, prepared, effects).await;
+        match permitted {
+            Some(permitted) => self.unconfined(open, permitted, end, (journal, repeats)).await,
+            None => Ok(end),
+        }
     }
 
     /// Plans the call, asks where the policy says so, and shows it as running.
@@ -349,7 +361,7 @@ impl<'t> Caller<'t> {
             _ => Outcome::Ok,
         };
         match result {
-            Ok(output) => End { outcome, output, gone: false, touched },
+            Ok(output) => End { outcome, output, gone: false, touched, outdated: false },
             Err(e) => End { touched, ..failure(e) },
         }
     }
@@ -424,6 +436,7 @@ fn failure(error: ToolError) -> End {
         ToolError::Cancelled => End::told(Outcome::Cancelled, CANCELLED),
         ToolError::Unknown(text) => End::told(Outcome::Unknown, text),
         ToolError::BadArguments(text) | ToolError::Failed(text) => End::told(Outcome::Failed, text),
+        ToolError::Changed(text) => End { outdated: true, ..End::told(Outcome::Failed, text) },
     }
 }
 

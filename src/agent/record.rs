@@ -190,6 +190,11 @@ impl Workspace for Recorded<'_> {
         self.keep(olds.collect()).await;
         let before: Vec<Before> = all.iter().map(|(path, ..)| Before::of(path)).collect();
         let applied = self.inner().apply(changes).await;
+        // Nothing was written: what is there now is somebody else's, and not for us to take back.
+        if matches!(&applied, Err(ApplyError { error: WsError::Changed { .. }, landed }) if landed.is_empty())
+        {
+            return applied;
+        }
         let Ok(written) = &applied else {
             for ((path, old, _), Before { mode, made }) in all.into_iter().zip(before) {
                 let after = self.state(path).await;

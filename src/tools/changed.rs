@@ -22,6 +22,7 @@ impl From<ApplyError> for ToolError {
         match e.error {
             WsError::Unknown { .. } => ToolError::Unknown(e.to_string()),
             WsError::Cancelled if e.landed.is_empty() => ToolError::Cancelled,
+            WsError::Changed { .. } if e.landed.is_empty() => ToolError::Changed(e.to_string()),
             _ => ToolError::Failed(e.to_string()),
         }
     }

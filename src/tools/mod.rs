@@ -54,6 +54,9 @@ pub enum ToolError {
     /// The tool ran and what was asked did not happen.
     #[error("{0}")]
     Failed(String),
+    /// A file was not what it was when the change was planned, so nothing was written.
+    #[error("{0}")]
+    Changed(String),
     #[error("cancelled")]
     Cancelled,
     /// It began; whether it took effect is not known.

@@ -34,6 +34,7 @@ pub(super) const KEYS: &[&str] = &[
     "providers.*.context",
     "providers.*.images",
     "providers.*.efforts",
+    "providers.*.temperature",
     "providers.*.headers.*",
     "providers.*.connect_timeout_s",
     "providers.*.first_byte_timeout_s",
@@ -141,6 +142,10 @@ fn provider(config: &mut Config, name: &str, rest: &[&str], value: &DeValue<'_>)
         }
         ["images"] => entry.images = Some(flag(value)?),
         ["efforts"] => entry.efforts = Some(texts(value, "a list of efforts")?),
+        ["temperature"] => {
+            let number = number(value).filter(|t| (0.0..=2.0).contains(t));
+            entry.temperature = Some(number.ok_or(Fault::Expected("a number from 0 to 2"))?);
+        }
         ["headers", header] => {
             let value = Secret::new(text(value)?);
             entry.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(header));
@@ -261,13 +266,16 @@ fn whole(value: &DeValue<'_>, least: i64, most: i64, what: &'static str) -> Set<
         .ok_or(Fault::Expected(what))
 }
 
-fn seconds(value: &DeValue<'_>) -> Set<Duration> {
-    let number: Option<f64> = match value {
+fn number(value: &DeValue<'_>) -> Option<f64> {
+    match value {
         DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix()).ok().map(|n| n as f64),
         DeValue::Float(n) => n.as_str().parse().ok(),
         _ => None,
-    };
-    number
+    }
+}
+
+fn seconds(value: &DeValue<'_>) -> Set<Duration> {
+    number(value)
         .filter(|n| (0.001..=86_400.0).contains(n))
         .map(Duration::from_secs_f64)
         .ok_or(Fault::Expected("a number of seconds above 0, at most 86400"))

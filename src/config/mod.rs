@@ -94,6 +94,8 @@ pub struct Provider {
     pub context: Option<u64>,
     pub images: Option<bool>,
     pub efforts: Option<Vec<String>>,
+    /// Of 0 to 2; `None`: the server's own.
+    pub temperature: Option<f64>,
     /// Sent with each request; may hold secrets.
     pub headers: Vec<(String, Secret)>,
     /// Who signs people in; `None`: the provider's own.

@@ -353,3 +353,14 @@ fn one_variable_moves_all_folders() {
     assert_eq!(dirs.locks(), Path::new("/h/data/locks"));
     assert_eq!(dirs.logs(), Path::new("/h/state/logs"));
 }
+
+#[test]
+fn a_temperature_is_of_zero_to_two() {
+    for (written, taken) in
+        [("0", Some(0.0)), ("0.2", Some(0.2)), ("2.5", None), ("-1", None), ("\"low\"", None)]
+    {
+        let config = Place::new(&format!("[providers.x]\ntemperature = {written}\n")).load(&[]);
+        let got = config.providers.get("x").and_then(|x| x.temperature);
+        assert_eq!((got, config.problems.len()), (taken, usize::from(taken.is_none())), "{written}");
+    }
+}

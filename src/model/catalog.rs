@@ -20,7 +20,7 @@ pub use row::{ModelRow, ProviderRow};
 use super::{
     ErrorKind, ImageLimits, ModelError, ModelInfo, Provider,
     auth::Vault,
-    dialect::{Dialect, anthropic, gemini, openai_chat, openai_responses},
+    dialect::Dialect,
     http::{Connections, Endpoint, HttpProvider},
 };
 use credentials::endpoint;
@@ -301,17 +301,7 @@ fn from_environment(
 impl Entry {
     fn new(name: &str, row: ProviderRow, configured: bool, vault: &Vault) -> Self {
         let title = row.title.clone().unwrap_or_else(|| name.to_owned());
-        let dialect: Arc<dyn Dialect> = match row.api.unwrap_or_default() {
-            Api::Chat => Arc::new(openai_chat::OpenAiChat::new(name, row.chat.clone().unwrap_or_default())),
-            Api::Responses => Arc::new(openai_responses::OpenAiResponses::new(
-                name,
-                row.responses.clone().unwrap_or_default(),
-            )),
-            Api::Anthropic => {
-                Arc::new(anthropic::Anthropic::new(name, row.anthropic.clone().unwrap_or_default()))
-            }
-            Api::Gemini => Arc::new(gemini::Gemini::new(name, row.gemini.clone().unwrap_or_default())),
-        };
+        let dialect = row.dialect(name);
         let endpoint = endpoint(name, &row, vault).map(Arc::new);
         Entry { title, row, dialect, endpoint, configured, facts: None, own: ModelRow::default() }
     }

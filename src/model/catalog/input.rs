@@ -20,6 +20,7 @@ impl From<&Config> for Input {
                 context: provider.context,
                 images: provider.images,
                 efforts: provider.efforts.clone(),
+                temperature: provider.temperature,
                 first_byte_seconds: provider.first_byte_timeout.map(|d| d.as_secs().max(1)),
                 idle_seconds: provider.idle_timeout.map(|d| d.as_secs().max(1)),
                 keys: provider.keys.iter().map(source).collect(),

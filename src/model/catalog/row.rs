@@ -3,13 +3,14 @@ use crate::{
     config::{Api, KeyPolicy},
     model::{
         auth::{LoginKind, Source},
-        dialect::{anthropic, gemini, openai_chat, openai_responses},
+        dialect::{Dialect, anthropic, gemini, openai_chat, openai_responses},
         price::Price,
     },
     secret::Secret,
 };
 use serde::{Deserialize, Deserializer, Serialize};
-use std::{collections::BTreeMap, path::PathBuf};
+use serde_json::{Map, Value};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 /// A provider as `providers.toml` and `config.toml` write it; what is missing comes from the row below.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -51,6 +52,8 @@ pub struct ProviderRow {
     /// The largest image that it takes, in bytes, and how many of them in one request.
     pub image_bytes: Option<usize>,
     pub image_count: Option<usize>,
+    /// Sent with every request; `None`: the server's own.
+    pub temperature: Option<f64>,
     pub chat: Option<openai_chat::Options>,
     pub responses: Option<openai_responses::Options>,
     pub anthropic: Option<anthropic::Options>,
@@ -124,6 +127,36 @@ fn secrets<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, Secret>, 
 }
 
 impl ProviderRow {
+    /// The dialect of the provider, with its options.
+    pub(super) fn dialect(&self, name: &str) -> Arc<dyn Dialect> {
+        let (api, temperature) = (self.api.unwrap_or_default(), self.temperature);
+        let warm = |extra: &mut Map<String, Value>| {
+            extra.extend(temperature.map(|t| ("temperature".to_owned(), t.into())));
+        };
+        match api {
+            Api::Chat => {
+                let mut options = self.chat.clone().unwrap_or_default();
+                warm(&mut options.extra);
+                Arc::new(openai_chat::OpenAiChat::new(name, options))
+            }
+            Api::Responses => {
+                let mut options = self.responses.clone().unwrap_or_default();
+                warm(&mut options.extra);
+                Arc::new(openai_responses::OpenAiResponses::new(name, options))
+            }
+            Api::Anthropic => {
+                let mut options = self.anthropic.clone().unwrap_or_default();
+                warm(&mut options.extra);
+                Arc::new(anthropic::Anthropic::new(name, options))
+            }
+            Api::Gemini => {
+                let mut options = self.gemini.clone().unwrap_or_default();
+                options.temperature = temperature.or(options.temperature);
+                Arc::new(gemini::Gemini::new(name, options))
+            }
+        }
+    }
+
     /// This row, with what it leaves open taken from `below`.
     pub(super) fn over(self, below: ProviderRow) -> ProviderRow {
         let mut headers = below.headers;
@@ -149,6 +182,7 @@ impl ProviderRow {
             efforts: self.efforts.or(below.efforts),
             image_bytes: self.image_bytes.or(below.image_bytes),
             image_count: self.image_count.or(below.image_count),
+            temperature: self.temperature.or(below.temperature),
             chat: self.chat.or(below.chat),
             responses: self.responses.or(below.responses),
             anthropic: self.anthropic.or(below.anthropic),

@@ -296,3 +296,24 @@ fn a_model_that_was_chosen_once_may_be_out_of_reach() {
     // Its provider is gone, or there is no key for it any more.
     assert!(!registry.is_reachable("nobody/m") && !registry.is_reachable("vllm/m"));
 }
+
+/// A temperature is sent where the wire has it, and only where it was set.
+#[test]
+fn a_temperature_is_sent_on_every_wire() {
+    let request = crate::model::dialect::matrix::request(vec![]);
+    for (api, at) in [
+        ("chat", "/temperature"),
+        ("responses", "/temperature"),
+        ("anthropic", "/temperature"),
+        ("gemini", "/generationConfig/temperature"),
+    ] {
+        let config = format!("[a]\napi = \"{api}\"\nbase_url = \"http://127.0.0.1:1\"\n");
+        let sent = |config: &str| -> Option<f64> {
+            let body = registry(config, &[]).entries["a"].dialect.body("m", &request);
+            serde_json::from_str::<serde_json::Value>(&body).unwrap().pointer(at)?.as_f64()
+        };
+        assert_eq!(sent(&config), None, "{api}");
+        assert_eq!(sent(&format!("{config}temperature = 0\n")), Some(0.0), "{api}");
+        assert_eq!(sent(&format!("{config}temperature = 0.25\n")), Some(0.25), "{api}");
+    }
+}

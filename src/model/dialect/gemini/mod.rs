@@ -27,6 +27,8 @@ pub use schema::clean as clean_schema;
 pub struct Options {
     /// Fields that every request has.
     pub extra: Map<String, Value>,
+    /// `None`: the model's own.
+    pub temperature: Option<f64>,
 }
 
 /// The dialect, with the options of one provider.
@@ -156,6 +158,7 @@ impl Dialect for Gemini {
         if let Some(max) = request.max_output {
             generation.insert("maxOutputTokens".into(), max.into());
         }
+        generation.extend(self.options.temperature.map(|t| ("temperature".to_owned(), t.into())));
         if thinks {
             generation.insert("thinkingConfig".into(), thinking);
         }

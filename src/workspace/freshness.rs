@@ -18,7 +18,7 @@ use std::{
         Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 type Digest = [u8; 32];
@@ -67,6 +67,10 @@ pub(super) struct Now {
     pub truth: Truth,
     pub sides: Sides,
 }
+
+/// How far the stamp of a file may lie behind the clock: Linux takes that of its last tick (up to 10 ms), FAT counts two
+/// seconds.
+const STAMPS: Duration = Duration::from_secs(2);
 
 /// What one session has seen.
 #[derive(Debug)]
@@ -136,7 +140,8 @@ impl Seen {
         let Some(before) = before else {
             // Never seen: unsaved work, unless a command of this session wrote the file.
             let written = sides.snapshot().and_then(|s| s.stamp.modified());
-            let ours = lock(&self.first_command).zip(written).is_some_and(|(first, at)| at >= first);
+            let since = lock(&self.first_command).and_then(|first| first.checked_sub(STAMPS));
+            let ours = since.zip(written).is_some_and(|(since, at)| at >= since);
             return if ours { Truth::Conflict } else { Truth::Buffer };
         };
         match (editor == before.editor, disk == before.disk, before.truth) {

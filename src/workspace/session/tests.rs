@@ -171,6 +171,9 @@ async fn unsaved_work_and_another_change_on_disk_are_refused() {
     let b = f.put("b.txt", "");
     f.ws.seen.command_starts();
     std::fs::write(b.real(), "by the command\n").unwrap();
+    // The stamp of a file is that of the system's last tick, which may lie before the command began.
+    let tick = std::time::SystemTime::now() - std::time::Duration::from_millis(20);
+    std::fs::File::options().write(true).open(b.real()).unwrap().set_modified(tick).unwrap();
     f.buffer("b.txt", "in the editor\n");
     assert!(edit(&f, "b.txt", "in", "IN").await.is_err());
 }

@@ -110,6 +110,13 @@ impl Registry {
             if name == "openai" && row.base_url.as_ref().is_some_and(|url| !url.contains("api.openai.com")) {
                 below = ProviderRow { title: below.title, key_env: below.key_env, ..generic.clone() };
             }
+            // A local server that speaks a hosted provider's wire has models of its own.
+            let local = |url: &String| {
+                reqwest::Url::parse(url).is_ok_and(|u| u.host_str().is_some_and(super::http::is_loopback))
+            };
+            if row.base_url.as_ref().is_some_and(local) {
+                below.context = None;
+            }
             rows.insert(name, row.over(below));
         }
         let entries = rows

@@ -188,10 +188,19 @@ fn facts_are_those_of_the_host_and_the_user_has_the_last_word() {
 }
 
 #[test]
-fn behind_another_address_openai_has_no_facts() {
+fn behind_another_address_nothing_is_taken_for_granted() {
     let env = [("OPENAI_BASE_URL", "http://127.0.0.1:9"), ("OPENAI_MODEL", "gpt-5"), ("OPENAI_API_KEY", "k")];
     let info = registry("", &env).provider("openai/gpt-5").unwrap().info();
     assert_eq!((info.context, info.price), (None, None));
+    let env = [
+        ("ANTHROPIC_BASE_URL", "http://127.0.0.1:9"),
+        ("ANTHROPIC_MODEL", "qwen"),
+        ("ANTHROPIC_API_KEY", "k"),
+    ];
+    let info = registry("", &env).provider("anthropic/qwen").unwrap().info();
+    assert_eq!(info.context, None);
+    let info = registry("", &env[1..]).provider("anthropic/qwen").unwrap().info();
+    assert_eq!(info.context, Some(200_000), "at Anthropic's own address");
 }
 
 /// A server that answers by path; what it has no answer for is 404.

@@ -13,7 +13,6 @@ use crate::{
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::{Errno, fcntl_dupfd_cloexec, read, write},
-    pipe::{PipeFlags, pipe_with},
 };
 use std::{
     fs::File,
@@ -60,18 +59,18 @@ impl Transport {
         let Stdio { input, output } = stdio;
         let (tx, lines) = mpsc::channel(READS);
         let (done, written) = oneshot::channel();
-        let (wake_end, wake) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (wake_end, wake) = io::pipe()?;
         let outbox = Arc::new(Outbox::new());
         let (out, out_trace) = (outbox.clone(), trace.clone());
         thread::Builder::new()
             .name("acp-reader".into())
-            .spawn(move || run_reader(&input, &wake_end, &tx, &trace))?;
+            .spawn(move || run_reader(&input, &wake_end.into(), &tx, &trace))?;
         thread::Builder::new().name("acp-writer".into()).spawn(move || {
             run_writer(&output, &out, out_trace);
             _ = done.send(());
         })?;
         let peer = Peer::new(outbox.clone());
-        let reader = Reader::Thread { _wake: wake };
+        let reader = Reader::Thread { _wake: wake.into() };
         Ok(Transport { lines, writer: Writer(outbox.clone()), outbox, peer, written, reader })
     }
 }

@@ -4,7 +4,7 @@
 //! (`openat2` with `RESOLVE_NO_SYMLINKS`): whoever puts a link in the way after the guard looked gets an error, not a write.
 use super::WsError;
 use rustix::{
-    fd::{AsFd, OwnedFd},
+    fd::OwnedFd,
     fs::{self, AtFlags, FileType, Gid, Mode, OFlags, Uid},
     io::Errno,
 };
@@ -328,26 +328,27 @@ fn in_place(folder: &OwnedFd, name: &std::ffi::OsStr, bytes: &[u8], old: &Snapsh
 }
 
 /// Copies access lists and other extended attributes; `false` where one cannot be kept.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
 fn copy_attributes(folder: &OwnedFd, name: &std::ffi::OsStr, to: &File) -> bool {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let Ok(from) = fs::openat(folder, name, flags, Mode::empty()) else { return false };
     let mut names = vec![0u8; 16 * 1024];
-    let Ok(len) = fs::flistxattr(from.as_fd(), &mut names[..]) else { return true };
+    let Ok(len) = fs::flistxattr(&from, &mut names[..]) else { return true };
     let mut value = vec![0u8; 64 * 1024];
     for key in names[..len].split(|b| *b == 0).filter(|k| !k.is_empty()) {
         // The system labels new files itself.
-        if key.starts_with(b"security.") {
+        if key.starts_with(b"security.") || key == b"com.apple.provenance" {
             continue;
         }
-        let Ok(size) = fs::fgetxattr(from.as_fd(), key, &mut value[..]) else { return false };
+        let Ok(size) = fs::fgetxattr(&from, key, &mut value[..]) else { return false };
         if fs::fsetxattr(to, key, &value[..size], fs::XattrFlags::empty()).is_err() {
             return false;
         }
     }
     true
 }
-#[cfg(not(target_os = "linux"))]
+
+#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
 fn copy_attributes(_: &OwnedFd, _: &std::ffi::OsStr, _: &File) -> bool {
     true
 }

@@ -30,7 +30,7 @@ mod peer;
 mod respond;
 mod routes;
 mod serve;
-#[cfg(unix)]
+#[cfg_attr(windows, path = "stdio/windows.rs")]
 mod stdio;
 mod trace;
 mod transport;
@@ -41,7 +41,6 @@ pub use error::{Closed, PeerError, RpcError, invalid_params, parse_params};
 pub use peer::Peer;
 pub use routes::Routes;
 pub use serve::{Admit, End, Options, serve};
-#[cfg(unix)]
 pub use stdio::Stdio;
 pub use trace::Trace;
 pub use transport::Transport;

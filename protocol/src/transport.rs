@@ -50,6 +50,9 @@ pub(crate) enum Reader {
     Thread {
         _wake: std::os::fd::OwnedFd,
     },
+    /// A thread that cannot be woken from a blocking read; it ends with the input or the process.
+    #[cfg(windows)]
+    Blocked,
     Task {
         _stop: tokio_util::sync::DropGuard,
     },

@@ -36,7 +36,9 @@ pub fn demo(args: &DemoArgs) -> Exit {
 
 fn prepare() -> io::Result<(tempfile::TempDir, PathBuf)> {
     let folder = tempfile::Builder::new().prefix("hermes-demo-").tempdir()?;
-    let root = std::fs::canonicalize(folder.path())?;
+    // The canonical form on Windows (`\\?\C:\…`) is none that people or programs know.
+    let root =
+        if cfg!(windows) { folder.path().to_path_buf() } else { std::fs::canonicalize(folder.path())? };
     let project = root.join("project");
     std::fs::create_dir(&project)?;
     std::fs::create_dir(root.join("home"))?;
@@ -88,7 +90,8 @@ fn intro(project: &Path, style: Style) -> String {
 
 /// The demo's own look at the project: independent of what the model says.
 fn test_passes(project: &Path) -> bool {
-    let mut sh = std::process::Command::new("sh");
+    let shell = if cfg!(windows) { crate::workspace::process::find_shell() } else { "sh".into() };
+    let mut sh = std::process::Command::new(shell);
     sh.arg("test.sh").current_dir(project).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     sh.status().is_ok_and(|s| s.success())
 }

@@ -1,10 +1,11 @@
 //! A line that is typed and not shown: a key.
 use crate::secret::Secret;
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use std::{
-    io::{self, IsTerminal, Read, Write},
-    os::fd::AsFd,
-};
+use std::io::{self, IsTerminal, Read, Write};
+
+#[cfg_attr(unix, path = "secret_line/unix.rs")]
+#[cfg_attr(windows, path = "secret_line/windows.rs")]
+mod system;
+use system::Silent;
 
 /// The longest key.
 const LONGEST: usize = 64 << 10;
@@ -27,26 +28,6 @@ pub fn read(question: &str) -> io::Result<Option<Secret>> {
     drop(silent);
     err.write_all(b"\n")?;
     line
-}
-
-/// A terminal that neither shows what is typed nor ends the process at Ctrl-C, which would leave it so.
-struct Silent(Termios);
-
-impl Silent {
-    fn begin() -> io::Result<Self> {
-        let input = io::stdin();
-        let before = tcgetattr(input.as_fd())?;
-        let mut modes = before.clone();
-        modes.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
-        tcsetattr(input.as_fd(), OptionalActions::Now, &modes)?;
-        Ok(Silent(before))
-    }
-}
-
-impl Drop for Silent {
-    fn drop(&mut self) {
-        let _ = tcsetattr(io::stdin().as_fd(), OptionalActions::Now, &self.0);
-    }
 }
 
 /// One line, with what a terminal would do to it: Ctrl-C and Ctrl-D give up, backspace and Ctrl-U take back.

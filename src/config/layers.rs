@@ -217,32 +217,34 @@ pub(super) fn read_bounded(file: &Path) -> io::Result<String> {
 }
 
 /// Warns where others can read a file that holds a key, of ours or the one an `api_key_file` names.
+#[cfg(unix)]
 fn exposed(config: &mut Config, file: &Path) {
-    #[cfg(unix)]
-    {
-        use super::KeySource;
-        use std::os::unix::fs::PermissionsExt;
-        let open = |f: &Path| std::fs::metadata(f).is_ok_and(|m| m.permissions().mode() & 0o077 != 0);
-        let mut found = Vec::new();
-        for (name, provider) in &config.providers {
-            let held = provider.keys.iter().any(|k| matches!(k, KeySource::Value(_)));
-            if held && open(file) {
-                found.push((file, format!("providers.{name}.api_key")));
-            } else if !provider.headers.is_empty() && open(file) {
-                found.push((file, format!("providers.{name}.headers")));
-            }
-            let files = provider.keys.iter().filter_map(|k| match k {
-                KeySource::File(key) if open(key) => Some(key.as_path()),
-                _ => None,
-            });
-            found.extend(files.map(|key| (key, format!("providers.{name}.api_key_file"))));
+    use super::KeySource;
+    use std::os::unix::fs::PermissionsExt;
+    let open = |f: &Path| std::fs::metadata(f).is_ok_and(|m| m.permissions().mode() & 0o077 != 0);
+    let mut found = Vec::new();
+    for (name, provider) in &config.providers {
+        let held = provider.keys.iter().any(|k| matches!(k, KeySource::Value(_)));
+        if held && open(file) {
+            found.push((file, format!("providers.{name}.api_key")));
+        } else if !provider.headers.is_empty() && open(file) {
+            found.push((file, format!("providers.{name}.headers")));
         }
-        let found = found.into_iter().map(|(file, key)| Problem {
-            source: Source::User(file.to_owned()),
-            line: None,
-            key,
-            kind: ProblemKind::Exposed,
+        let files = provider.keys.iter().filter_map(|k| match k {
+            KeySource::File(key) if open(key) => Some(key.as_path()),
+            _ => None,
         });
-        config.problems.extend(found);
+        found.extend(files.map(|key| (key, format!("providers.{name}.api_key_file"))));
     }
+    let found = found.into_iter().map(|(file, key)| Problem {
+        source: Source::User(file.to_owned()),
+        line: None,
+        key,
+        kind: ProblemKind::Exposed,
+    });
+    config.problems.extend(found);
 }
+
+/// std cannot read access lists.
+#[cfg(not(unix))]
+fn exposed(_: &mut Config, _: &Path) {}

@@ -2,7 +2,6 @@
 use super::thread::{Files, start};
 use rusqlite::{Connection, OpenFlags};
 use std::{
-    os::unix::fs::MetadataExt,
     path::Path,
     sync::{
         Arc,
@@ -17,7 +16,7 @@ pub(super) struct FileId(Option<(u64, u64)>);
 
 impl FileId {
     pub fn of(file: &Path) -> Self {
-        Self(std::fs::metadata(file).ok().map(|about| (about.dev(), about.ino())))
+        Self(std::fs::metadata(file).ok().map(|about| identity(&about)))
     }
 
     /// Whether the name leads elsewhere by now. SQLite would go on writing to a file that nobody finds any more.
@@ -31,6 +30,17 @@ impl FileId {
         }
         gone
     }
+}
+
+#[cfg(unix)]
+fn identity(about: &std::fs::Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    (about.dev(), about.ino())
+}
+/// SQLite's handle keeps the file from being removed or replaced there; when it was made is enough.
+#[cfg(windows)]
+fn identity(about: &std::fs::Metadata) -> (u64, u64) {
+    (0, std::os::windows::fs::MetadataExt::creation_time(about))
 }
 
 /// So many bytes of the log are moved into the database at a time.

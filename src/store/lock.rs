@@ -2,9 +2,8 @@
 //!
 //! An OS lock, not a row: it ends with the process, however that ends.
 use super::{StoreError, migrate::private_folder};
-use rustix::fs::{FlockOperation, flock};
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, TryLockError},
     io::{Read, Seek, Write},
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -44,9 +43,12 @@ impl SessionLock {
 
 impl Drop for SessionLock {
     fn drop(&mut self) {
-        // Removed while it is still locked; whoever opened it meanwhile sees that the name is gone and tries again.
-        let _ = std::fs::remove_file(&self.path);
-        let _ = flock(&self.file, FlockOperation::Unlock);
+        // Removed while it is still locked; whoever opened it meanwhile sees that the name is gone and tries again. Left
+        // where std cannot tell one file of a name from the next (see `same_file`).
+        if cfg!(unix) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+        let _ = self.file.unlock();
     }
 }
 
@@ -73,12 +75,13 @@ fn open_locked(path: &Path) -> Result<Option<File>, StoreError> {
     loop {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(path).map_err(|e| StoreError::io(path, e))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match file.try_lock() {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-            Err(error) => return Err(StoreError::io(path, error.into())),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(StoreError::io(path, error)),
         }
         if same_file(&file, path) {
             return Ok(Some(file));
@@ -87,12 +90,18 @@ fn open_locked(path: &Path) -> Result<Option<File>, StoreError> {
 }
 
 /// Whether the name still leads to the file that was locked: its last holder may just have removed it.
+#[cfg(unix)]
 fn same_file(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     match (file.metadata(), std::fs::metadata(path)) {
         (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
         _ => false,
     }
+}
+/// Lock files are never removed here.
+#[cfg(not(unix))]
+fn same_file(_: &File, _: &Path) -> bool {
+    true
 }
 
 fn read_pid(path: &Path) -> Option<u32> {

@@ -6,7 +6,7 @@
 use super::WsError;
 use crate::effects::{Place, WsPath};
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
@@ -198,6 +198,12 @@ fn follow(path: &Path) -> Result<PathBuf, String> {
                 continue;
             }
             Some(Component::CurDir) | None => continue,
+            Some(Component::Normal(name)) if cfg!(windows) && has_second_name(name) => {
+                return Err(
+                    "on Windows a name with `:`, or with a dot or blank at its end, means another file"
+                        .into(),
+                );
+            }
             Some(Component::Normal(_)) => {}
         }
         let next = real.join(&piece);
@@ -216,6 +222,12 @@ fn follow(path: &Path) -> Result<PathBuf, String> {
         }
     }
     Ok(true_case(real))
+}
+
+/// Whether Windows takes this for another name: `config::$DATA` and `config.` are `config`.
+fn has_second_name(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.contains(':') || name.ends_with(['.', ' '])
 }
 
 fn missing(e: &std::io::Error) -> bool {
@@ -264,7 +276,10 @@ fn from_uri(rest: &str) -> Option<PathBuf> {
         let byte = hex(it.next())? * 16 + hex(it.next())?;
         bytes.push(u8::try_from(byte).ok().filter(|b| *b != 0)?);
     }
-    Some(PathBuf::from(String::from_utf8(bytes).ok()?))
+    let path = String::from_utf8(bytes).ok()?;
+    // `/C:/x`: the drive stands behind a slash.
+    let drive = cfg!(windows) && path.as_bytes().get(2) == Some(&b':');
+    Some(PathBuf::from(if drive { &path[1..] } else { &path[..] }))
 }
 
 /// What a model may have meant, where the path as written does not exist.

@@ -1,5 +1,5 @@
 //! The person at the terminal: lines they type, Ctrl-C, and who answers questions.
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, BufRead};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Who answers a permission question.
@@ -70,7 +70,7 @@ impl Person {
 fn read_line() -> Option<String> {
     let stdin = io::stdin();
     #[cfg(unix)]
-    if stdin.is_terminal() {
+    if io::IsTerminal::is_terminal(&stdin) {
         let _ = rustix::termios::tcflush(&stdin, rustix::termios::QueueSelector::IFlush);
     }
     let mut line = String::new();

@@ -54,7 +54,9 @@ impl KeyCommand {
         let Some((program, arguments)) = self.words.split_first() else { return Err("is empty".into()) };
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let child = command.process_group(0).kill_on_drop(true).spawn();
+        #[cfg(unix)]
+        command.process_group(0);
+        let child = command.kill_on_drop(true).spawn();
         let mut group = Group(child.map_err(|e| format!("cannot be started: {e}"))?);
         let Some(stdout) = group.0.stdout.take() else { return Err("has no output".into()) };
         // Up to the first line: what it leaves behind (an agent that holds keys) may keep the pipe open for ever.
@@ -84,9 +86,10 @@ impl KeyCommand {
     }
 }
 
-/// The command and what it started, ended together if they are given up.
+/// The command and what it started, ended together if they are given up; on Windows the command alone.
 struct Group(Child);
 
+#[cfg(unix)]
 impl Drop for Group {
     fn drop(&mut self) {
         // Gone from the child once it was waited for: its number may be another's by then.

@@ -4,18 +4,21 @@
 //! which also covers the refresh of a token: of all processes one at a time talks to the issuer. What is not understood, a
 //! torn file or one of a newer version, is an error that says so, and is never overwritten.
 use crate::{config::DataDirs, secret::Secret};
-use rustix::fs::{FlockOperation, flock};
 use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeMap,
-    fs::{DirBuilder, File, OpenOptions},
+    fs::{DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use tokio_util::task::TaskTracker;
+
+#[cfg_attr(unix, path = "store/unix.rs")]
+#[cfg_attr(windows, path = "store/windows.rs")]
+mod system;
+use system::Stamp;
 
 const FILE: &str = "credentials.json";
 const LOCK: &str = "credentials.lock";
@@ -80,9 +83,6 @@ struct Shared {
     tasks: TaskTracker,
 }
 
-/// Which file this is: a rename gives another one.
-type Stamp = (u64, u64, i64, i64, u64);
-
 /// The file as it was read. What we do not know in it is kept.
 #[derive(Clone, Default)]
 struct Document {
@@ -125,7 +125,7 @@ impl CredentialStore {
 
     /// Whether others can read the file, which they should not.
     pub fn is_exposed(&self) -> bool {
-        std::fs::metadata(self.file()).is_ok_and(|m| m.mode() & 0o077 != 0)
+        std::fs::metadata(self.file()).is_ok_and(|about| system::is_exposed(&about))
     }
 
     /// Waits for the lock. Dropping the future takes nothing.
@@ -135,19 +135,21 @@ impl CredentialStore {
     pub async fn lock(&self) -> Result<Locked, StoreError> {
         let path = self.0.folder.join(LOCK);
         let failed = |error: io::Error| StoreError::Io { file: path.clone(), error: Arc::new(error) };
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.0.folder).map_err(failed)?;
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let (mut folder, mut options) = (DirBuilder::new(), OpenOptions::new());
+        folder.recursive(true);
+        options.read(true).write(true).create(true).truncate(false);
+        system::private(&mut folder, &mut options);
+        folder.create(&self.0.folder).map_err(failed)?;
         let file = options.open(&path).map_err(failed)?;
         let until = tokio::time::Instant::now() + PATIENCE;
         loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            match file.try_lock() {
                 Ok(()) => return Ok(Locked { store: self.clone(), _lock: file }),
-                Err(rustix::io::Errno::WOULDBLOCK) if tokio::time::Instant::now() < until => {
+                Err(TryLockError::WouldBlock) if tokio::time::Instant::now() < until => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
-                Err(rustix::io::Errno::WOULDBLOCK) => return Err(StoreError::Busy),
-                Err(error) => return Err(failed(error.into())),
+                Err(TryLockError::WouldBlock) => return Err(StoreError::Busy),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
         }
     }
@@ -177,7 +179,7 @@ impl CredentialStore {
         if !about.is_file() {
             return Err(StoreError::Unreadable { file, why: "not a regular file" });
         }
-        let stamp = (about.dev(), about.ino(), about.mtime(), about.mtime_nsec(), about.len());
+        let stamp = system::stamp(&about);
         let mut read = self.0.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, document)) = read.as_ref().filter(|(known, _)| *known == stamp) {
             return Ok(document.clone());
@@ -239,7 +241,7 @@ fn write_private(file: &Path, text: &[u8]) -> io::Result<()> {
     temp.write_all(text)?;
     temp.as_file().sync_all()?;
     temp.persist(file).map_err(|e| e.error)?;
-    File::open(folder)?.sync_all()
+    system::sync(folder)
 }
 
 impl Document {
@@ -314,6 +316,7 @@ fn written(stored: &Stored) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn store(home: &Path) -> CredentialStore {
         CredentialStore::new(&DataDirs::under(home))
@@ -345,7 +348,7 @@ mod tests {
         let lock = one.lock().await.unwrap();
         lock.put("x", &key("k-1")).unwrap();
         lock.put("codex", &Stored::Login(login())).unwrap();
-        assert_eq!(std::fs::metadata(one.file()).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::metadata(one.file()).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(!one.is_exposed());
         assert!(matches!(other.get("x").unwrap(), Some(Stored::Key { key, .. }) if key.expose() == "k-1"));
         let Some(Stored::Login(read)) = other.get("codex").unwrap() else { panic!("no login") };

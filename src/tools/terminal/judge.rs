@@ -48,6 +48,10 @@ pub(super) async fn effects(
     {
         (verdict, why) = (Verdict::Ask, reason);
     }
+    // Its bash names files in a second way (`/c/x`) and finds programs that are not on our `PATH`.
+    if cfg!(windows) && verdict == Verdict::ReadOnly {
+        (verdict, why) = (Verdict::Ask, "on Windows every command is asked about".to_owned());
+    }
     let mut assessment = Some(Arc::new(found));
     if unconfined {
         // Asked each time, in every mode, and never remembered: what was read in the text is no bound any more.

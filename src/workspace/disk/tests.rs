@@ -1,4 +1,5 @@
 use super::*;
+use rustix::fs;
 
 fn place() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();

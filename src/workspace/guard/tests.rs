@@ -2,6 +2,20 @@ use super::*;
 use proptest::prelude::*;
 use std::os::unix::fs::symlink;
 
+#[test]
+fn names_that_windows_takes_for_others_are_known() {
+    for (name, second) in [
+        ("config", false),
+        ("config::$DATA", true),
+        ("a:b", true),
+        ("config.", true),
+        ("hooks ", true),
+        (".git", false),
+    ] {
+        assert_eq!(has_second_name(OsStr::new(name)), second, "{name}");
+    }
+}
+
 struct Tree {
     _dir: tempfile::TempDir,
     base: PathBuf,

@@ -72,7 +72,7 @@ const CARRY_LIMIT: usize = 128 * 1024;
 
 /// What commands start from in this session.
 pub(super) fn base(settings: &Settings) -> Env {
-    let mut env: Env = settings.env.iter().cloned().collect();
+    let mut env: Env = settings.env.iter().map(|(name, value)| (spelled(name), value.clone())).collect();
     env.retain(|name, value| {
         !DROPPED.contains(&&*name.to_string_lossy()) && !settings.withholds(name, value)
     });
@@ -85,13 +85,20 @@ pub(super) fn base(settings: &Settings) -> Env {
     env
 }
 
+/// Case counts in names of variables, but on Windows, where the lists here must not miss `Path` or a key.
+fn spelled(name: &OsStr) -> OsString {
+    if cfg!(windows) { name.to_ascii_uppercase() } else { name.to_owned() }
+}
+
 impl Settings {
     /// Whether commands must not have this variable: a key of ours, by its name or its value.
     pub(super) fn withholds(&self, name: &OsStr, value: &OsStr) -> bool {
+        let named = |strip: &String| spelled(OsStr::new(strip)) == name;
+        if self.strip.iter().any(named) {
+            return true;
+        }
         let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
-        KEYS.contains(&&*name)
-            || self.strip.iter().any(|s| *s == name)
-            || self.secrets.is_in(value.as_bytes())
+        KEYS.contains(&&*name) || self.secrets.is_in(value.as_bytes())
     }
 }
 
@@ -211,7 +218,7 @@ pub(super) fn parse_state(state: &str) -> Option<(&str, Option<Env>)> {
         Some((folder, rest)) => (folder, Some(rest)),
         None => (state, None),
     };
-    let folder = folder.strip_suffix('\n').filter(|f| f.starts_with('/'))?;
+    let folder = folder.strip_suffix('\n').filter(|f| std::path::Path::new(f).is_absolute())?;
     // An empty one means that `env` could not run: that is no order to unset everything.
     let env = rest.and_then(|rest| rest.strip_suffix('\0')).map(|rest| {
         rest.split('\0').filter_map(|p| p.split_once('=')).map(|(n, v)| (n.into(), v.into())).collect()

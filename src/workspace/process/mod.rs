@@ -6,14 +6,18 @@ mod helper;
 mod login;
 mod output;
 pub(crate) mod query;
+mod shell;
 mod temp;
 mod terminal;
+#[cfg(unix)]
 mod tree;
+#[cfg(unix)]
 mod waiting;
 
 pub(super) use child::{Ended, Running};
 pub use helper::{HELPER, helper_main};
 pub(super) use output::Collector;
+pub(crate) use shell::find as find_shell;
 
 use super::{OutputSink, Ran, WsError, freshness::lock, guard::Guard, jobs::Jobs, sandbox};
 use crate::{
@@ -189,11 +193,15 @@ impl Shell {
     ) -> Result<Ran, WsError> {
         self.check(command)?;
         let prepared = self.prepare(command).await;
-        let running =
-            Running::start(&self.settings.helper, &prepared.spec, command.cwd.real(), &prepared.env)
-                .await
-                .map(|running| running.redacted(&self.settings.secrets))
-                .map_err(|e| failed(&command.cwd, e))?;
+        let running = Running::start(
+            &self.settings.helper,
+            &prepared.spec,
+            &shell::folder(&command.cwd),
+            &prepared.env,
+        )
+        .await
+        .map(|running| running.redacted(&self.settings.secrets))
+        .map_err(|e| failed(&command.cwd, e))?;
         let collector = Arc::new(Mutex::new(Collector::new(self.spill_path())));
         if command.background {
             return Ok(self.jobs.adopt(command, running, (collector, sink, cancel), prepared.confined).await);
@@ -214,6 +222,9 @@ impl Shell {
         if command.text.len() > TEXT_LIMIT || command.text.contains('\0') {
             let why = "the command is too long, or has a NUL character: write it to a file and run that";
             return Err(WsError::Io { path: command.cwd.to_string(), why: why.into() });
+        }
+        if let Some(why) = shell::refusal(&self.program) {
+            return Err(failed(&command.cwd, why));
         }
         if command.cwd.real().is_dir() {
             return Ok(());
@@ -239,7 +250,7 @@ impl Shell {
             env.insert("TMPDIR".into(), temp.into());
         }
         let exports = may_export(command);
-        let bash = self.program.file_name().is_some_and(|n| n == "bash");
+        let bash = self.program.file_name().is_some_and(|n| n == "bash" || n == "bash.exe");
         let options: &[&str] = if bash { &["--noprofile", "--norc", "-c"] } else { &["-c"] };
         let arguments = options.iter().copied().chain([SCRIPT, if bash { "bash" } else { "sh" }]);
         let spec = Spec {
@@ -332,7 +343,8 @@ impl Shell {
 
 /// Whether its shell may end with another environment, which later commands are to have.
 fn may_export(command: &Command) -> bool {
-    command.verdict != Verdict::ReadOnly
+    cfg!(unix)
+        && command.verdict != Verdict::ReadOnly
         && !command.background
         && EXPORTING.iter().any(|word| command.text.contains(word))
 }
@@ -377,10 +389,4 @@ pub(super) fn conclude(
         notes,
         job: None,
     })
-}
-
-fn find_shell() -> PathBuf {
-    let bash = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/opt/homebrew/bin/bash"];
-    let found = bash.iter().map(PathBuf::from).find(|p| p.is_file());
-    found.unwrap_or_else(|| "/bin/sh".into())
 }

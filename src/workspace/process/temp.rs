@@ -1,6 +1,5 @@
 //! The temporary folder of a session's commands. It goes with the session; where the agent was killed, the next one finds
 //! that nobody holds it any more, and removes it.
-use rustix::fs::{FlockOperation, flock};
 use std::{fs::File, path::Path, sync::Once};
 use tempfile::TempDir;
 
@@ -39,7 +38,7 @@ impl Temp {
 fn hold(folder: &Path) -> std::io::Result<File> {
     let unlocked = folder.join(".owner-new");
     let file = File::create_new(&unlocked)?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    file.try_lock()?;
     std::fs::rename(unlocked, folder.join(OWNER))?;
     Ok(file)
 }
@@ -60,9 +59,7 @@ fn is_left(folder: &Path) -> bool {
     let own = std::os::unix::fs::MetadataExt::uid(&meta) == rustix::process::geteuid().as_raw();
     #[cfg(not(unix))]
     let own = true;
-    own && meta.is_file()
-        && File::open(folder.join(OWNER))
-            .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
+    own && meta.is_file() && File::open(folder.join(OWNER)).is_ok_and(|file| file.try_lock().is_ok())
 }
 
 #[cfg(test)]

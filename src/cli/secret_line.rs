@@ -23,9 +23,10 @@ pub fn read(question: &str) -> io::Result<Option<Secret>> {
     let mut err = io::stderr();
     err.write_all(question.as_bytes())?;
     err.flush()?;
-    let silent = Silent::begin()?;
-    let line = line(&mut input);
-    drop(silent);
+    let line = {
+        let _silent = Silent::begin()?;
+        line(&mut input)
+    };
     err.write_all(b"\n")?;
     line
 }

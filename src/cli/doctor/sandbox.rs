@@ -2,12 +2,20 @@
 use super::{Finding, State};
 use crate::{
     config::{Config, SandboxMode},
-    workspace::sandbox,
+    workspace::{process, sandbox},
 };
 
 const AREA: &str = "sandbox";
 
 pub fn check(config: &Config) -> Vec<Finding> {
+    let missing = process::shell_refusal(&process::find_shell());
+    let mut all: Vec<_> =
+        missing.map(|why| Finding::new("commands", State::Action, why)).into_iter().collect();
+    all.extend(confinement(config));
+    all
+}
+
+fn confinement(config: &Config) -> Vec<Finding> {
     if config.sandbox.mode == SandboxMode::Off {
         let text = "switched off by the configuration: commands are not confined";
         return vec![Finding::new(AREA, State::Info, text)];

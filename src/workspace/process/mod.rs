@@ -17,7 +17,7 @@ mod waiting;
 pub(super) use child::{Ended, Running};
 pub use helper::{HELPER, helper_main};
 pub(super) use output::Collector;
-pub(crate) use shell::find as find_shell;
+pub(crate) use shell::{find as find_shell, refusal as shell_refusal};
 
 use super::{OutputSink, Ran, WsError, freshness::lock, guard::Guard, jobs::Jobs, sandbox};
 use crate::{

@@ -34,7 +34,7 @@ fn below(folder: &Path, above: &Path) -> bool {
 }
 
 /// Why no command can be run with this shell.
-pub(super) fn refusal(shell: &Path) -> Option<&'static str> {
+pub(crate) fn refusal(shell: &Path) -> Option<&'static str> {
     let missing = cfg!(windows) && !(shell.is_absolute() && shell.is_file());
     missing.then_some(
         "there is no bash: install Git for Windows (https://gitforwindows.org) and start the editor again; \

@@ -1,4 +1,6 @@
 //! Puts the parts together: configuration, store, models and workspaces.
+mod instructions;
+
 use crate::{
     acp::{Auth, Credentials, SignedOut},
     agent::{
@@ -28,7 +30,7 @@ use crate::{
 };
 use futures_util::future::BoxFuture;
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -392,9 +394,6 @@ fn is_credential(header: &str) -> bool {
     ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|part| name.contains(part))
 }
 
-/// The longest `AGENTS.md` that is taken, in bytes.
-const INSTRUCTIONS: u64 = 32 * 1024;
-
 impl Workspaces for Local {
     fn open(
         &self,
@@ -421,21 +420,6 @@ impl Workspaces for Local {
         tools::builtin_with(self.config.terminal.timeout)
     }
     fn instructions(&self, folders: &Folders) -> Vec<Instruction> {
-        let agents = folders.cwd.join("AGENTS.md");
-        let config = self.config.for_project(&folders.cwd);
-        std::iter::once(agents)
-            .chain(config.instructions)
-            .filter_map(|path| read(&folders.cwd, &path))
-            .collect()
+        instructions::read(folders, &self.config.for_project(&folders.cwd).instructions)
     }
-}
-
-/// A file of instructions; one that is missing, too long or no text is left out.
-fn read(cwd: &Path, path: &Path) -> Option<Instruction> {
-    use std::io::Read;
-    let path = cwd.join(path);
-    let mut text = String::new();
-    std::fs::File::open(&path).ok()?.take(INSTRUCTIONS).read_to_string(&mut text).ok()?;
-    let source = path.strip_prefix(cwd).unwrap_or(&path).display().to_string();
-    (!text.trim().is_empty()).then_some(Instruction { source, text, replaces: false })
 }

@@ -96,7 +96,7 @@ pub fn system_prompt(prompt: acp::SystemPrompt) -> Result<crate::agent::session:
             _ => return Err(invalid_params(&format!("systemPrompt.content[{i}]"), "only text can be used")),
         }
     }
-    Ok(crate::agent::session::Instruction { source: "the editor".into(), text, replaces })
+    Ok(crate::agent::session::Instruction { source: "the editor".into(), text, replaces, note: None })
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ fn system(session: &Session) -> String {
         session.folders.cwd.display(),
         roots.join("\n")
     ));
-    for Instruction { source, text, .. } in &session.instructions {
+    for Instruction { source, text, .. } in session.instructions.iter().filter(|i| !i.text.is_empty()) {
         out.push_str(&format!("\n# Instructions from {source}\n{}\n", text.trim()));
     }
     out

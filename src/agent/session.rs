@@ -131,6 +131,8 @@ pub struct Instruction {
     pub text: String,
     /// Replaces the identity part instead of joining it (ACP `systemPrompt` with mode `override`).
     pub replaces: bool,
+    /// What the person should know: that the file was left out (and so the text is empty), or cut.
+    pub note: Option<String>,
 }
 
 /// The parts of a new [`Session`].

@@ -178,7 +178,7 @@ impl<'s> Turn<'s> {
         let first = !self.session.is_titled() && !self.journal.entries().iter().any(sent);
         let title = first.then(|| prompt::title(&prompt.parts)).flatten();
         self.untitled = title.as_ref().map(|_| prompt::text(&prompt.parts));
-        let mut entries = Vec::new();
+        let (mut entries, begins) = (Vec::new(), self.journal.entries().is_empty());
         if let Some(frame) = prompt::frame(self.session, self.journal.entries()) {
             entries.push(frame);
         }
@@ -186,6 +186,12 @@ impl<'s> Turn<'s> {
         let volatile = volatile.into_iter().flatten().reduce(|meaning, more| format!("{meaning}\n\n{more}"));
         entries.push(Entry::User { id: prompt.id, parts: prompt.parts, state: PromptState::Sent, volatile });
         self.journal.append(entries).await?;
+        if begins {
+            let notes: Vec<_> = self.session.instructions.iter().filter_map(|i| i.note.as_deref()).collect();
+            for note in notes {
+                self.notice(Severity::Warning, "Instructions", note).await?;
+            }
+        }
         let unserved = self.session.take_unserved();
         if !unserved.is_empty() {
             let text = format!(

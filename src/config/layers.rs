@@ -5,7 +5,7 @@ use super::{
 };
 use crate::log::Mode;
 use std::{
-    io::{self, ErrorKind, Read},
+    io::{self, ErrorKind},
     path::{Component, Path},
 };
 use toml::{
@@ -201,17 +201,9 @@ fn line_of(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|b| *b == b'\n').count() + 1
 }
 
-/// The text of a regular file: a pipe or a device would block or never end.
+/// At most 1 MiB of UTF-8 text, as [`super::read_regular`] reads it.
 pub(super) fn read_bounded(file: &Path) -> io::Result<String> {
-    let about = std::fs::metadata(file)?;
-    if !about.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    std::fs::File::open(file)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LONGEST {
-        return Err(io::Error::other("longer than 1 MiB"));
-    }
+    let bytes = super::read_regular(file, LONGEST)?;
     // The error of `String` holds the bytes; they must not get into a message.
     String::from_utf8(bytes).map_err(|_| io::Error::other("not UTF-8"))
 }

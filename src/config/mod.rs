@@ -16,6 +16,7 @@ use crate::{log::Mode, secret::Secret};
 use std::{
     collections::BTreeMap,
     fmt,
+    io::{self, Read},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -344,6 +345,28 @@ impl Config {
     pub fn source(&self, key: &str) -> Option<&Source> {
         self.sources.get(key)
     }
+}
+
+/// The bytes of a regular file of at most `longest` bytes: a pipe or a device would block or never end.
+///
+/// # Errors
+/// As opening and reading; where it is no regular file or longer.
+pub fn read_regular(file: &Path, longest: u64) -> io::Result<Vec<u8>> {
+    let refused = || io::Error::other("not a regular file");
+    // Looked at before it is opened, since opening a pipe blocks; and after, since it may have become another.
+    if !std::fs::metadata(file)?.is_file() {
+        return Err(refused());
+    }
+    let open = std::fs::File::open(file)?;
+    if !open.metadata()?.is_file() {
+        return Err(refused());
+    }
+    let mut bytes = Vec::new();
+    open.take(longest + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > longest {
+        return Err(io::Error::other(format!("longer than {longest} bytes")));
+    }
+    Ok(bytes)
 }
 
 impl KeySource {

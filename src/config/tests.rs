@@ -364,3 +364,17 @@ fn a_temperature_is_of_zero_to_two() {
         assert_eq!((got, config.problems.len()), (taken, usize::from(taken.is_none())), "{written}");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_where_a_file_belongs_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("key");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert_eq!(read_regular(&pipe, 10).unwrap_err().to_string(), "not a regular file");
+    assert!(KeySource::File(pipe).read(|_| None).is_err());
+    let file = dir.path().join("file");
+    std::fs::write(&file, "0123456789").unwrap();
+    assert_eq!(read_regular(&file, 10).unwrap(), b"0123456789");
+    assert_eq!(read_regular(&file, 9).unwrap_err().to_string(), "longer than 9 bytes");
+}

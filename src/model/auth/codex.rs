@@ -225,13 +225,17 @@ pub async fn revoke(connections: &Connections, login: &Login) -> bool {
     asked.await.is_ok_and(|answer| answer.is_ok_and(|a| a.is_good()))
 }
 
+/// The longest `auth.json`, in bytes.
+const LONGEST_FILE: u64 = 1 << 20;
+
 /// The login of an installed Codex, from its `auth.json`, which is only read.
 ///
 /// # Errors
 /// Where the file does not hold both tokens of a ChatGPT login.
 pub fn import(file: &Path, issuer: &Issuer) -> Result<Login, LoginError> {
     let unreadable = |why: &str| LoginError::Import(format!("{}: {why}", file.display()));
-    let text = std::fs::read_to_string(file).map(Secret::new).map_err(|e| unreadable(&e.to_string()))?;
+    let text = crate::config::read_regular(file, LONGEST_FILE).map_err(|e| unreadable(&e.to_string()))?;
+    let text = Secret::new(String::from_utf8(text).map_err(|_| unreadable("not UTF-8"))?);
     // The parser's own words could quote a token.
     let value: Value = serde_json::from_str(text.expose()).map_err(|_| unreadable("not JSON"))?;
     let tokens = &value["tokens"];

@@ -268,6 +268,9 @@ impl Slot {
     }
 }
 
+/// The longest key file, in bytes.
+const LONGEST_FILE: u64 = 64 * 1024;
+
 impl Source {
     /// The key of a source that is read in place.
     fn read(&self) -> Option<Secret> {
@@ -275,7 +278,8 @@ impl Source {
             Source::Env(name) => std::env::var(name).ok().map(Secret::new),
             Source::Value(secret) => Some(secret.clone()),
             Source::File(path) => {
-                let text = Secret::new(std::fs::read_to_string(path).ok()?);
+                let bytes = crate::config::read_regular(path, LONGEST_FILE).ok()?;
+                let text = Secret::new(String::from_utf8(bytes).ok()?);
                 text.expose().lines().next().map(|l| Secret::new(l.trim()))
             }
             Source::Command(_) | Source::Stored => None,

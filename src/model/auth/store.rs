@@ -171,6 +171,10 @@ impl CredentialStore {
     fn read(&self) -> Result<Arc<Document>, StoreError> {
         let file = self.file();
         let failed = |error: io::Error| StoreError::Io { file: file.clone(), error: Arc::new(error) };
+        // Looked at before it is opened: opening a pipe blocks.
+        if std::fs::metadata(&file).is_ok_and(|about| !about.is_file()) {
+            return Err(StoreError::Unreadable { file, why: "not a regular file" });
+        }
         let open = match File::open(&file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Arc::default()),
             open => open.map_err(failed)?,

@@ -21,10 +21,15 @@ pub struct Choices {
     last: Mutex<Last>,
 }
 
+/// The largest file that is read, in bytes.
+const LARGEST: u64 = 64 * 1024;
+
 impl Choices {
     /// Reads the file; one that is missing or damaged says nothing.
     pub fn in_file(file: PathBuf) -> Self {
-        let last = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let last = crate::config::read_regular(&file, LARGEST)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
         Choices { file, last: Mutex::new(last.unwrap_or_default()) }
     }
 

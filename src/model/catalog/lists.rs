@@ -6,7 +6,7 @@ use crate::clock::Millis;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
-    io::{Read, Write},
+    io::Write,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
@@ -142,9 +142,8 @@ impl Lists {
 
 /// A file that is not ours, damaged or of another form is as good as none.
 fn read(file: &Path) -> BTreeMap<String, Listed> {
-    let mut text = String::new();
-    let read = std::fs::File::open(file).and_then(|f| f.take(LARGEST).read_to_string(&mut text));
-    read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_default()
+    let read = crate::config::read_regular(file, LARGEST);
+    read.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 
 /// Whole or not at all.

@@ -200,7 +200,8 @@ fn extra_roots() -> Result<Vec<reqwest::Certificate>, String> {
     let Some(path) = std::env::var_os("SSL_CERT_FILE").filter(|p| !p.is_empty()) else {
         return Ok(Vec::new());
     };
-    let pem = std::fs::read(&path).map_err(|e| format!("SSL_CERT_FILE cannot be read: {e}"))?;
+    let pem = crate::config::read_regular(path.as_ref(), 8 << 20)
+        .map_err(|e| format!("SSL_CERT_FILE cannot be read: {e}"))?;
     reqwest::Certificate::from_pem_bundle(&pem)
         .map_err(|e| format!("SSL_CERT_FILE holds no certificates: {}", deepest(&e)))
 }

@@ -280,8 +280,8 @@ impl<'s> Turn<'s> {
                     _ => Ok(next),
                 }
             }
+            Finish::Refusal => self.filtered(calls).await,
             _ if !calls.is_empty() => self.run_calls(calls, false).await,
-            Finish::Refusal => self.forget().await,
             Finish::Pause => Ok(Next::Go),
             Finish::Stop | Finish::ToolCalls if self.is_unfinished(&reply).await? => Ok(Next::Go),
             Finish::Stop | Finish::ToolCalls if reply.has_text() || went_on => Ok(Next::End(Stop::EndTurn)),
@@ -293,6 +293,21 @@ impl<'s> Turn<'s> {
     /// The provider would not take the request for what is in it.
     async fn refused(&mut self, error: &ModelError) -> Result<Next, TurnError> {
         self.notice(Severity::Warning, "The provider refused this", &error.message).await?;
+        self.forget().await
+    }
+
+    /// A filter ended the reply: what it called for by then is not run.
+    async fn filtered(&mut self, mut calls: Vec<Made>) -> Result<Next, TurnError> {
+        let run = self.calls;
+        if !calls.is_empty() {
+            for made in &mut calls {
+                made.problem = Some("a filter of the provider ended this reply, so its calls were not run".into());
+            }
+            if let Next::End(Stop::Cancelled) = self.run_calls(calls, false).await? {
+                return Ok(Next::End(Stop::Cancelled));
+            }
+        }
+        self.calls = run;
         self.forget().await
     }
 

@@ -11,7 +11,7 @@
 //! gone d                           removes a folder
 //! fs fails                         all fs requests fail from now on; `fs answers`, `fs knows-none`
 //! model text Hello                 the model's next answer: think, text, call NAME JSON, gate NAME, reset, length,
-//!      + call read {"path":"a"}    usage IN OUT, status CODE BODY, header NAME VALUE, raw LINE
+//!      + call read {"path":"a"}    filter, usage IN OUT, status CODE BODY, header NAME VALUE, raw LINE
 //! start                            initialize and session/new, not shown
 //! > session/prompt Hi              a request or notification; params as text or JSON
 //! & session/cancel                 another one in the same write
@@ -114,6 +114,7 @@ pub fn reply(first: &str, more: &[String]) -> Reply {
             "gate" => reply = reply.gate(rest),
             "reset" => (reply, end) = (reply.reset(), None),
             "length" => end = Some("length"),
+            "filter" => end = Some("content_filter"),
             "usage" => {
                 let (input, output) = rest.split_once(' ').unwrap();
                 let (input, output): (u64, u64) = (input.parse().unwrap(), output.parse().unwrap());

@@ -2,6 +2,7 @@
 use crate::support::{
     client::{Client, Incoming, Profile},
     env::World,
+    model_server::Reply,
 };
 use serde_json::{Value, json};
 
@@ -98,4 +99,33 @@ async fn edge_cases_are_answered_as_editors_know_them() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     let (_, status) = client.close().await;
     assert!(status.success());
+}
+
+/// A process that may not go on with a session may not change it either; refused, it still has it open.
+#[tokio::test]
+async fn what_another_process_holds_is_changed_by_that_one_alone() {
+    let world = World::new().await;
+    world.model.push(Reply::default().text("one").end("stop"));
+    let mut first = Client::start(&world, Profile::default());
+    let id = first.open(&world).await;
+    first.turn(&id, "a").await.1.unwrap();
+    let mut second = Client::start(&world, Profile::default());
+    second.must("initialize", second.profile.initialize(json!(1))).await;
+    let load = json!({"sessionId": id, "cwd": world.cwd, "mcpServers": []});
+    second.must("session/load", load.clone()).await;
+    let table = [
+        ("session/delete", json!({"sessionId": id})),
+        ("session/set_mode", json!({"sessionId": id, "modeId": "full"})),
+        ("session/set_config_option", json!({"sessionId": id, "configId": "mode", "value": "full"})),
+        ("session/set_title", json!({"sessionId": id, "title": "mine"})),
+    ];
+    for (method, params) in &table {
+        let error = second.call(method, params.clone()).await.1.unwrap_err();
+        assert_eq!(error["data"]["kind"], "held", "{method}: {error}");
+    }
+    let (_, status) = first.close().await;
+    assert!(status.success());
+    let now = second.must("session/load", load).await;
+    assert_eq!(now["modes"]["currentModeId"], "ask");
+    second.must("session/set_mode", table[1].1.clone()).await;
 }

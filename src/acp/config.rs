@@ -110,6 +110,7 @@ pub fn set_mode(
     call: &Call,
 ) -> Result<acp::SetSessionModeResponse, acp::Error> {
     let session = app.live(&request.session_id)?;
+    super::session::must_be_ours(&session)?;
     let mode = Mode::from_id(&request.mode_id.0)
         .ok_or_else(|| unknown("modeId", Mode::ALL.map(Mode::id).as_slice()))?;
     if session.set(|s| s.mode = mode) {
@@ -126,6 +127,7 @@ pub fn set_option(
     call: &Call,
 ) -> Result<acp::SetSessionConfigOptionResponse, acp::Error> {
     let session = app.live(&request.session_id)?;
+    super::session::must_be_ours(&session)?;
     let value = match &request.value {
         acp::SessionConfigOptionValue::ValueId { value } => value.0.to_string(),
         _ => return Err(invalid_params("type", "this option is a choice: send its `value` as a string")),
@@ -160,6 +162,7 @@ pub fn set_model_alias(
     call: &Call,
 ) -> Result<serde_json::Map<String, serde_json::Value>, acp::Error> {
     let session = app.live(&request.session_id)?;
+    super::session::must_be_ours(&session)?;
     let set = set_model(&session, "modelId", &request.model_id)?;
     if set.changed {
         announce(session.clone(), call, |u| matches!(u, acp::SessionUpdate::ConfigOptionUpdate(_)));

@@ -56,6 +56,10 @@ pub async fn set_title(
         .ok_or_else(|| invalid_params("title", "must have at least one visible character"))?;
     let id = SessionId::from(&*request.session_id.0);
     let live = app.hermes.live(&id);
+    match &live {
+        Some(session) => session::must_be_ours(session)?,
+        None => drop(session::not_held(app, &id)?),
+    }
     // First, so that a prompt that starts now does not put its own title over it.
     live.iter().for_each(|session| session.entitle());
     match app.hermes.store.set_title(id.clone(), Some(title.clone())).await {

@@ -39,13 +39,7 @@ pub async fn prompt(
     let turnstile = ticket.wait().await;
     admit::until_answered(app, &call, (&*request.session_id.0).into(), turnstile);
     let session = admitted.slot.session().ok_or_else(|| unknown_session(&request.session_id))?;
-    if let Some(why) = session.held() {
-        let mut error = Error::internal_error();
-        error.message = why.to_owned();
-        return Err(
-            error.data(json!({"kind": "held", "hint": "fork the session, or close it in the other process"}))
-        );
-    }
+    session::must_be_ours(&session)?;
     let images = image_limits(&session);
     let parts = from_acp::prompt(request.prompt, images)?;
     let mut journal = session.journal().await;

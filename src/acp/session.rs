@@ -13,7 +13,7 @@ use crate::{
     },
     id::{MessageId, SessionId},
     log::Severity,
-    store::{LockError, Origin, StoreError},
+    store::{LockError, Origin, SessionLock, StoreError},
     workspace::EditorSide,
 };
 use hermes_protocol::{Call, acp, invalid_params};
@@ -196,16 +196,19 @@ pub async fn delete(
     call: Call,
 ) -> Result<acp::DeleteSessionResponse, acp::Error> {
     let id = SessionId::from(&*request.session_id.0);
+    let _lock;
     if let Some(place) = call.take::<Place>() {
         let (slot, turnstile) = place.wait().await;
         admit::until_answered(app, &call, id.clone(), turnstile);
+        // One that is ours gives up its own lock; one that is not stays open where it cannot be deleted.
+        if slot.session().is_some_and(|session| session.is_writable()) {
+            app.hermes.close(&slot);
+        }
+        _lock = not_held(app, &id)?;
         app.hermes.close(&slot);
+    } else {
+        _lock = not_held(app, &id)?;
     }
-    // Held by another process: deleted under it, its next entry would have nowhere to go.
-    let _lock = match app.hermes.store.lock(&id) {
-        Err(e @ LockError::Held { .. }) => return Err(in_use(&e)),
-        lock => lock.ok(),
-    };
     match app.hermes.store.delete(id).await {
         Ok(_) | Err(StoreError::NotFound(_)) => Ok(acp::DeleteSessionResponse::new()),
         Err(e) => Err(failed(OpenError::Store(e))),
@@ -257,6 +260,23 @@ fn names(servers: &[acp::McpServer]) -> Vec<String> {
         _ => "(unknown kind)".to_owned(),
     };
     servers.iter().map(name).collect()
+}
+
+/// Held by another process: deleted under it, its next entry would have nowhere to go.
+pub fn not_held(app: &App, id: &SessionId) -> Result<Option<SessionLock>, acp::Error> {
+    match app.hermes.store.lock(id) {
+        Err(e @ LockError::Held { .. }) => Err(in_use(&e)),
+        lock => Ok(lock.ok()),
+    }
+}
+
+/// Refuses a change of a session that another process holds.
+pub fn must_be_ours(session: &Session) -> Result<(), acp::Error> {
+    let Some(why) = session.held() else { return Ok(()) };
+    let mut error = acp::Error::internal_error();
+    error.message = why.to_owned();
+    let hint = "fork the session, or close it in the other process";
+    Err(error.data(serde_json::json!({"kind": "held", "hint": hint})))
 }
 
 fn in_use(error: &LockError) -> acp::Error {

@@ -176,7 +176,8 @@ impl Hermes {
         };
         let mut tools = self.workspaces.tools();
         tools.push(erase(SessionSearch { store: self.store.clone(), folder: head.cwd.clone() }));
-        let keep: Arc<dyn Keep> = Arc::new(Kept { store: self.store.clone(), folder: head.cwd.clone() });
+        let unwritten = (next == 0).then(|| head.clone());
+        let keep: Arc<dyn Keep> = Arc::new(Kept::new(self.store.clone(), head.cwd.clone(), unwritten));
         let mut instructions = self.workspaces.instructions(&opening.folders);
         instructions.splice(0..0, opening.instructions);
         Ok(Session::new(Parts {
@@ -225,14 +226,24 @@ pub struct Opened {
 
 /// A session's log in the store.
 pub(super) struct Kept {
-    pub store: Store,
-    pub folder: PathBuf,
+    store: Store,
+    folder: PathBuf,
+    /// A session without entries yet. Its row may have failed to be written behind the answer to `session/new`; the
+    /// first append then tries it again, and tells why it cannot be.
+    unwritten: Mutex<Option<SessionHead>>,
 }
 
-#[async_trait]
-impl Keep for Kept {
-    async fn append(&self, session: &SessionId, entries: Vec<Stored>) -> Result<(), KeepError> {
-        self.store.append(session.clone(), entries).await.map_err(|e| match e {
+impl Kept {
+    pub(super) fn new(store: Store, folder: PathBuf, unwritten: Option<SessionHead>) -> Self {
+        Kept { store, folder, unwritten: Mutex::new(unwritten) }
+    }
+
+    fn unwritten(&self) -> MutexGuard<'_, Option<SessionHead>> {
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failure(&self, error: &StoreError) -> KeepError {
+        match error {
             // It was there when it was opened.
             StoreError::NotFound(_) => KeepError(format!(
                 "it is no longer in {}: the file or the session was removed or replaced while it was open. Start a new \
@@ -240,7 +251,37 @@ impl Keep for Kept {
                 self.store.file().display()
             )),
             e => KeepError(e.to_string()),
-        })
+        }
+    }
+
+    /// The first entries of a session, and its row where that is not there.
+    async fn begin(
+        &self,
+        session: &SessionId,
+        head: SessionHead,
+        entries: Vec<Stored>,
+    ) -> Result<(), StoreError> {
+        match self.store.append(session.clone(), entries.clone()).await {
+            Err(StoreError::NotFound(_)) => {
+                self.store.create(head).await?;
+                self.store.append(session.clone(), entries).await
+            }
+            done => done,
+        }
+    }
+}
+
+#[async_trait]
+impl Keep for Kept {
+    async fn append(&self, session: &SessionId, entries: Vec<Stored>) -> Result<(), KeepError> {
+        let head = self.unwritten().clone();
+        let done = match head {
+            Some(head) => self.begin(session, head, entries).await,
+            None => self.store.append(session.clone(), entries).await,
+        };
+        done.map_err(|e| self.failure(&e))?;
+        self.unwritten().take();
+        Ok(())
     }
     fn draft(&self, session: &SessionId, id: &MessageId, text: &str, thinking: &str) {
         self.store.draft(session.clone(), id.clone(), text.to_owned(), thinking.to_owned()).detach();
@@ -258,9 +299,15 @@ impl Keep for Kept {
         self.store.get_blob(BlobId::parse(sha256)?).await.ok().flatten()
     }
     fn title(&self, session: &SessionId, title: &str) {
+        if let Some(head) = self.unwritten().as_mut() {
+            head.title = Some(title.to_owned());
+        }
         self.store.set_title(session.clone(), Some(title.to_owned())).detach();
     }
     fn settings(&self, session: &SessionId, settings: &Settings) {
+        if let Some(head) = self.unwritten().as_mut() {
+            head.settings = settings.clone();
+        }
         self.store.set_settings(session.clone(), settings.clone()).detach();
     }
     async fn windows(&self) -> Result<Vec<(String, u64)>, KeepError> {

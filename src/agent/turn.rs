@@ -301,7 +301,8 @@ impl<'s> Turn<'s> {
         let run = self.calls;
         if !calls.is_empty() {
             for made in &mut calls {
-                made.problem = Some("a filter of the provider ended this reply, so its calls were not run".into());
+                made.problem =
+                    Some("a filter of the provider ended this reply, so its calls were not run".into());
             }
             if let Next::End(Stop::Cancelled) = self.run_calls(calls, false).await? {
                 return Ok(Next::End(Stop::Cancelled));

@@ -225,7 +225,7 @@ impl Life {
         whole(&loaded.entries, true);
         assert!(loaded.entries.starts_with(&self.before), "I14: the log only grows");
         let keep = Arc::new(Dying {
-            kept: Kept { store: store.clone(), folder: self.fake.root().to_owned() },
+            kept: Kept::new(store.clone(), self.fake.root().to_owned(), None),
             left: Mutex::new(round.dies_at),
             written: round.written,
             dead: Notify::new(),

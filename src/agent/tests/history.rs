@@ -362,3 +362,31 @@ async fn earlier_sessions_of_the_folder_are_searched() {
     });
     assert_eq!(tools.unwrap().get("session_search"), Some(&1));
 }
+
+/// What was written behind the answer to `session/new` may have failed (a full disk): the first prompt makes it good.
+#[tokio::test]
+async fn a_session_whose_row_was_not_written_gets_it_with_its_first_entries() {
+    use crate::{agent::hermes::Kept, store::SessionHead};
+    let house = House::new([]);
+    let head = SessionHead::new(SessionId::new(), house.fake.root().to_owned());
+    let (id, store) = (head.id.clone(), house.hermes.store.clone());
+    let entry = |seq| {
+        let parts = vec![Part::Text { text: "a".into() }];
+        let user = Entry::User { id: MessageId::new(), parts, state: PromptState::Sent, volatile: None };
+        Stored { seq, at: crate::clock::Millis::now(), entry: user }
+    };
+    let gone = Kept::new(store.clone(), head.cwd.clone(), None);
+    let error = gone.append(&id, vec![entry(0)]).await.unwrap_err();
+    assert!(error.0.contains("removed or replaced"), "{}", error.0);
+
+    let kept = Kept::new(store.clone(), head.cwd.clone(), Some(head));
+    let settings = Settings { mode: Mode::Plan, ..Settings::default() };
+    kept.settings(&id, &settings);
+    kept.append(&id, vec![entry(0)]).await.unwrap();
+    kept.append(&id, vec![entry(1)]).await.unwrap();
+    let loaded = store.load(id.clone()).await.unwrap();
+    assert_eq!((loaded.entries.len(), loaded.head.settings), (2, settings));
+    // From now on it is known to have been there.
+    store.delete(id.clone()).await.unwrap();
+    assert!(kept.append(&id, vec![entry(2)]).await.unwrap_err().0.contains("removed or replaced"));
+}

@@ -19,8 +19,8 @@ struct Call {
 }
 
 impl Calls {
-    /// Takes a fragment, the `nth` of its event. An id that is new starts a call, whatever the index says; without an
-    /// id, the index tells; without both, it belongs to the call that is open.
+    /// Takes a fragment, the `nth` of its event. An id that is new starts a call, whatever the index says, and so does a
+    /// name with an id that is known under another index; without an id, the index tells; without both, it belongs to the call that is open.
     pub fn fragment(
         &mut self,
         nth: usize,
@@ -65,8 +65,14 @@ impl Calls {
     ) -> Option<usize> {
         let open = self.0.iter().rposition(|c| index.is_none() || c.index.is_none() || c.index == index);
         if let Some(id) = id {
-            if let Some(same) = self.0.iter().rposition(|c| c.id.as_deref() == Some(id)) {
+            let is_same = |c: &Call| c.id.as_deref() == Some(id);
+            let fits = |c: &Call| index.is_none() || c.index.is_none() || c.index == index;
+            if let Some(same) = self.0.iter().rposition(|c| is_same(c) && fits(c)) {
                 return Some(same);
+            }
+            if let Some(same) = self.0.iter().rposition(is_same) {
+                // One id for all calls of a reply: the index and a name tell them apart.
+                return Some(same).filter(|_| name.is_none());
             }
             // A server that makes up an id for each fragment gives the name but once.
             return open.filter(|at| {
@@ -83,7 +89,13 @@ impl Calls {
 
     /// The calls, whole; none is left.
     pub fn take(&mut self, tag: &str) -> Vec<Delta> {
-        let calls = std::mem::take(&mut self.0);
+        let mut calls = std::mem::take(&mut self.0);
+        for at in 1..calls.len() {
+            // Results find their calls by the id; whoever gets a call without one makes one up.
+            if calls[..at].iter().any(|c| c.id.is_some() && c.id == calls[at].id) {
+                calls[at].id = None;
+            }
+        }
         let whole = |c: Call| {
             let native = c.extra.map(|extra| Native {
                 dialect: tag.into(),
@@ -147,6 +159,12 @@ mod tests {
     #[test]
     fn fragments_find_their_call() {
         let (a, b) = (r#"{"p":1}"#, r#"{"p":2}"#);
+        // One id for both.
+        check(
+            &[(0, Some(0), "x", "read", a), (0, Some(1), "x", "read", ""), (0, Some(1), "x", "", b)],
+            &[("x", "read", a), ("", "read", b)],
+        );
+        check(&[(0, Some(0), "x", "read", "{"), (0, Some(1), "x", "", "}")], &[("x", "read", "{}")]);
         // By the book, interleaved.
         check(
             &[

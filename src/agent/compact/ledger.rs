@@ -53,12 +53,13 @@ fn words(parts: &[Part]) -> String {
     each.collect::<Vec<_>>().join("\n")
 }
 
-/// The first request and the newest ones, until the budget is used up.
+/// The first request and the newest ones word for word, until the budget is used up; of those between, the beginnings.
 fn requests(told: &[&Stored], covers: u64, bytes: usize, whole: Option<&Path>, out: &mut String) {
     let all: Vec<String> = told.iter().filter(|s| s.seq < covers).filter_map(|s| said(s)).collect();
     let Some(newest) = all.last() else { return };
     let mut kept = vec![(all.len(), shortened(newest, bytes / 2))];
-    let mut left = bytes.saturating_sub(kept[0].1.len());
+    let reserve = bytes / 4;
+    let mut left = (bytes - reserve).saturating_sub(kept[0].1.len());
     if all.len() > 1 {
         let first = shortened(&all[0], left / 2);
         left = left.saturating_sub(first.len());
@@ -70,6 +71,8 @@ fn requests(told: &[&Stored], covers: u64, bytes: usize, whole: Option<&Path>, o
             left -= text.len();
             kept.push((i + 1, text));
         }
+        let between = 1..kept.last().map_or(1, |(n, _)| n - 1);
+        kept.extend(beginnings(&all, between, reserve + left));
         kept.push((1, first));
     }
     kept.reverse();
@@ -77,7 +80,7 @@ fn requests(told: &[&Stored], covers: u64, bytes: usize, whole: Option<&Path>, o
     let mut next = 1;
     for (n, text) in kept {
         if n > next {
-            let _ = writeln!(out, "({} more between these are only in the summary above)", n - next);
+            let _ = writeln!(out, "({} more between these are not repeated here)", n - next);
         }
         next = n + 1;
         let _ = writeln!(out, "{n}. {text}");
@@ -85,6 +88,22 @@ fn requests(told: &[&Stored], covers: u64, bytes: usize, whole: Option<&Path>, o
     if let Some(path) = whole {
         let _ = writeln!(out, "(The whole of the last one is in {}: `read` it in parts.)", path.display());
     }
+}
+
+/// How the requests between begin, the newest first, as many as fit; with their numbers.
+fn beginnings(all: &[String], between: std::ops::Range<usize>, bytes: usize) -> Vec<(usize, String)> {
+    const SHORTEST: usize = 32;
+    const LONGEST: usize = 200;
+    // What stands around the words of each: its number and the mark of the cut.
+    const AROUND: usize = 10;
+    let each = (bytes / between.len().max(1)).saturating_sub(AROUND).clamp(SHORTEST, LONGEST);
+    let fit = bytes / (each + AROUND);
+    let begin = |i: usize| {
+        let text = all[i].split_whitespace().collect::<Vec<_>>().join(" ");
+        let end = text.floor_char_boundary(each);
+        if end == text.len() { text } else { format!("{} […]", &text[..end]) }
+    };
+    between.rev().take(fit).map(|i| (i + 1, begin(i))).collect()
 }
 
 fn plan(told: &[&Stored], out: &mut String) {
@@ -203,4 +222,35 @@ pub fn shortened(text: &str, bytes: usize) -> String {
     let head = text.floor_char_boundary(bytes * 2 / 3);
     let tail = text.ceil_char_boundary(text.len() - bytes / 3).max(head);
     format!("{} [… {} bytes …] {}", &text[..head], tail - head, &text[tail..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{clock::Millis, id::MessageId};
+
+    #[test]
+    fn no_request_is_forgotten_while_there_is_room_for_how_it_begins() {
+        let said = |n: usize| format!("REQ{n:02} is about {}", "the same long thing ".repeat(8));
+        let entries: Vec<Stored> = (1..=60)
+            .map(|n| {
+                let parts = vec![Part::Text { text: said(n) }];
+                let entry =
+                    Entry::User { id: MessageId::new(), parts, state: PromptState::Sent, volatile: None };
+                Stored { seq: n as u64, at: Millis::now(), entry }
+            })
+            .collect();
+        let kept = ledger(&entries, 61, 2_500, None);
+        for n in 1..=60 {
+            assert!(kept.contains(&format!("{n}. REQ{n:02} is about the same")), "{n}\n{kept}");
+        }
+        assert!(kept.contains(&said(60)) && !kept.contains("not repeated"), "{kept}");
+        // With too little room the oldest of those between are counted.
+        let kept = ledger(&entries, 61, 700, None);
+        assert!(kept.len() < 3_500 && kept.contains("more between these are not repeated here"), "{kept}");
+        assert!(
+            kept.contains("1. REQ01") && kept.contains("60. REQ60") && kept.contains("59. REQ59"),
+            "{kept}"
+        );
+    }
 }

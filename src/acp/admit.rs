@@ -27,6 +27,9 @@ impl Place {
     }
 }
 
+/// The slot of a session that is to be opened again while a prompt runs there.
+pub struct Prompted(pub Arc<Slot>);
+
 /// Keeps a request's turn until its response is queued. Released any earlier, what comes behind it in the session could
 /// send updates in front of that response (I5, I6).
 pub fn until_answered(app: &App, call: &Call, id: SessionId, turnstile: Turnstile) {
@@ -79,6 +82,10 @@ impl Admit for Admission {
                 return Ok(());
             }
             call.put::<Admitted>(slot.admit(call.cancel.child_token()));
+            return Ok(());
+        }
+        if opens && slot.is_prompted() {
+            call.put(Prompted(slot));
             return Ok(());
         }
         if ends {

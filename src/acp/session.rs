@@ -1,7 +1,7 @@
 //! `session/new`, `load`, `resume`, `list`, `close`, `delete`.
 use super::{
     App,
-    admit::{self, Place},
+    admit::{self, Place, Prompted},
     commands, config, editor, from_acp, terminals, unknown_session,
 };
 use crate::{
@@ -9,6 +9,7 @@ use crate::{
         hermes::{OpenError, Opened, Opening},
         port::{Editor, Update},
         session::{Folders, Instruction, Session},
+        slot::Slot,
         usage, view,
     },
     id::{MessageId, SessionId},
@@ -89,6 +90,11 @@ struct How {
 }
 
 async fn reopen(app: &App, how: How, call: &Call) -> Result<Arc<Session>, acp::Error> {
+    if let Some(Prompted(slot)) = call.take() {
+        let session = join(how, &slot)?;
+        commands::announce(app, &session, call);
+        return Ok(session);
+    }
     let place: Place = call.take().ok_or_else(acp::Error::internal_error)?;
     let id = SessionId::from(&*how.id.0);
     let (slot, turnstile) = place.wait().await;
@@ -110,6 +116,25 @@ async fn reopen(app: &App, how: How, call: &Call) -> Result<Arc<Session>, acp::E
     commands::announce(app, &session, call);
     config::refresh(app, &session, call);
     Ok(session)
+}
+
+/// Opens a session in which a prompt runs. Only a resume can: a replay would lack what was said of the reply that still
+/// comes. One that waited for the end would wait for ever where a question is open that its client no longer shows.
+fn join(how: How, slot: &Slot) -> Result<Arc<Session>, acp::Error> {
+    let folders = how.folders?;
+    instructions(how.system_prompt)?;
+    let open = slot.session().filter(|session| session.folders == folders && session.is_writable());
+    if let Some(session) = open.filter(|_| !how.replay) {
+        session.set_unserved(how.servers);
+        return Ok(session);
+    }
+    let mut error = acp::Error::internal_error();
+    error.message =
+        "a prompt of this session is still running; cancel it first (session/cancel), or wait for its end"
+            .into();
+    let hint =
+        "cancel the prompt or wait for its end, then load the session; session/resume joins it as it is";
+    Err(error.data(serde_json::json!({"kind": "running", "hint": hint})))
 }
 
 /// Sends the replay and what the person should know; all of it is queued before the response.

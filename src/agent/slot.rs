@@ -51,6 +51,11 @@ impl Slot {
         lock(&self.prompts).iter().for_each(|(_, token)| token.cancel());
     }
 
+    /// Whether a prompt runs or waits that was not cancelled.
+    pub fn is_prompted(&self) -> bool {
+        lock(&self.prompts).iter().any(|(_, token)| !token.is_cancelled())
+    }
+
     /// Whether a turn runs or somebody waits.
     pub fn is_busy(&self) -> bool {
         self.line.is_busy()

@@ -171,6 +171,10 @@ impl Live {
     fn answered(&mut self, request: usize, frame: &Value) {
         let Some(at) = self.waiting.iter().position(|(n, _, _)| *n == request) else { return };
         let Some((_, session, blocks)) = self.waiting.remove(at) else { return };
+        // Refused at once, beside what runs in front of it.
+        if self.waiting.iter().take(at).any(|(_, s, _)| *s == session) && blocks.is_none() {
+            return;
+        }
         // It went to the turn that runs, which shows it when it arrives.
         if frame["result"]["_meta"]["hermes-editor"]["steered"] == true {
             return;

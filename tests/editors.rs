@@ -24,6 +24,17 @@ fn settings_to_paste_name_the_program_without_arguments() {
     }
 }
 
+/// The names of an ACP adapter's functions: `lua/codecompanion/adapters/acp/` of CodeCompanion 19.
+#[test]
+fn code_companion_finds_the_functions_that_it_calls() {
+    let adapter = fs::read_to_string(editors().join("neovim/codecompanion.lua")).unwrap();
+    for name in
+        ["setup = function", "auth = function", "form_messages = helpers.form_messages", "on_exit = function"]
+    {
+        assert!(adapter.contains(&format!("            {name}")), "{name}");
+    }
+}
+
 /// <https://github.com/agentclientprotocol/registry>, FORMAT.md and agent.schema.json.
 #[test]
 fn the_registry_entry_keeps_the_rules() {

@@ -1,4 +1,4 @@
--- Hermes as an adapter of CodeCompanion.nvim: `:CodeCompanionChat hermes`.
+-- Hermes as an adapter of CodeCompanion.nvim: `:CodeCompanionChat adapter=hermes`.
 local helpers = require("codecompanion.adapters.acp.helpers")
 
 require("codecompanion").setup({
@@ -19,12 +19,11 @@ require("codecompanion").setup({
             clientInfo = { name = "CodeCompanion.nvim", version = "1.0.0" },
           },
           handlers = {
-            lifecycle = {
-              setup = function() return true end,
-              -- Hermes says itself when a key is missing.
-              auth = function() return true end,
-            },
-            request = { build_messages = helpers.build_messages },
+            setup = function() return true end,
+            -- Hermes says itself when a key is missing.
+            auth = function() return true end,
+            form_messages = helpers.form_messages,
+            on_exit = function() end,
           },
         }
       end,

@@ -241,7 +241,9 @@ impl Undo<'_> {
             }
             FileState::Content { bytes, .. } => match self.session.keep.content(bytes).await {
                 None => {
-                    return restore.lost.push(format!("{path}: its snapshot was dropped for newer ones"));
+                    return restore
+                        .lost
+                        .push(format!("{path}: what was in it is not kept any more, or it held a secret"));
                 }
                 Some(bytes) => match Text::from_bytes(&bytes) {
                     Ok(text) => Some(text),

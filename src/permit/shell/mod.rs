@@ -206,6 +206,13 @@ fn judge(command: &str, lexed: &lex::Lexed, all: &Leaves, cx: &ShellContext<'_>)
     if let Some(why) = display::hidden(command).or(lexed.fault).or_else(|| foreign(all)) {
         return unclear(why.into());
     }
+    // Which files it would show is not in the text, but what they are for is.
+    let secrets = all.leaves.iter().flat_map(|l| &l.words).find(|w| w.glob && paths::secret_glob(&w.text));
+    if let (Some(word), Some(why)) = (secrets, &asks)
+        && why.contains(&escape_for_display(&word.text))
+    {
+        return unclear(why.clone());
+    }
     match tree::structure(command, lexed) {
         Structure::Unclear(why) => unclear(why.into()),
         Structure::Live(why) => {

@@ -12,6 +12,19 @@ use std::{
     time::Duration,
 };
 
+/// Why a command that is proven to read must be asked about all the same.
+pub(super) struct Doubt {
+    pub why: String,
+    /// The file that it is about.
+    pub file: Option<PathBuf>,
+}
+
+impl<T: Into<String>> From<T> for Doubt {
+    fn from(why: T) -> Self {
+        Doubt { why: why.into(), file: None }
+    }
+}
+
 /// The effects of a command: itself with its verdict, and the files outside the roots or with secrets that it names.
 pub(super) async fn effects(
     text: &str,
@@ -44,9 +57,12 @@ pub(super) async fn effects(
         }
     }
     if verdict == Verdict::ReadOnly
-        && let Some(reason) = beyond(&found.readings, program("git", &path), ws).await
+        && let Some(doubt) = beyond(&found.readings, program("git", &path), ws).await
     {
-        (verdict, why) = (Verdict::Ask, reason);
+        (verdict, why) = (Verdict::Ask, doubt.why);
+        // Asked about as one that is named: also where other commands are not, and never remembered.
+        let file = doubt.file.and_then(|file| ws.resolve(&file.to_string_lossy()).ok());
+        reads.extend(file.filter(|p| p.is_secret() || !p.in_roots()));
     }
     // Its bash names files in a second way (`/c/x`) and finds programs that are not on our `PATH`.
     if cfg!(windows) && verdict == Verdict::ReadOnly {
@@ -71,7 +87,7 @@ pub(super) async fn effects(
 }
 
 /// Why commands that are proven to read must be asked about all the same: what they read beyond what they name.
-async fn beyond(readings: &[Reading], git: Option<PathBuf>, ws: &dyn Reader) -> Option<String> {
+async fn beyond(readings: &[Reading], git: Option<PathBuf>, ws: &dyn Reader) -> Option<Doubt> {
     for reading in readings.iter().filter(|r| r.program == "git") {
         // Without git nothing of it runs.
         if let Some(git) = &git
@@ -82,7 +98,7 @@ async fn beyond(readings: &[Reading], git: Option<PathBuf>, ws: &dyn Reader) -> 
     }
     let (readings, roots) = (readings.to_vec(), ws.roots().to_vec());
     let looked = tokio::task::spawn_blocking(move || wide::why(&readings, &roots)).await;
-    looked.unwrap_or_else(|_| Some("what it reads could not be looked through for secrets".into()))
+    looked.unwrap_or_else(|_| Some(Doubt::from("what it reads could not be looked through for secrets")))
 }
 
 /// The file that a program's name stands for, links followed.
@@ -174,6 +190,15 @@ mod tests {
         );
         let secret = of("cat .env").await;
         assert!(secret.runs.unwrap().verdict != Verdict::ReadOnly || !secret.reads.is_empty());
+        // Named or not, it is a secret in every mode.
+        ws.file(".env", "TOKEN=x\n");
+        assert_eq!(
+            (verdict("cat .e*").await, verdict("cat .*").await),
+            (Verdict::NotUnderstood, Verdict::NotUnderstood)
+        );
+        let found = of("grep -r TOKEN .").await;
+        assert_eq!(found.runs.unwrap().verdict, Verdict::Ask);
+        assert!(found.reads.iter().any(|p| p.is_secret()), "{:?}", found.reads);
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! What git would show: it is asked itself, by the same command with names in the place of contents. Nothing else knows
 //! for certain what a revision, a pathspec or a stash holds.
+use super::judge::Doubt;
 use super::wide::is_secret;
 use crate::{
     permit::shell::Reading,
@@ -95,14 +96,14 @@ enum Question {
 }
 
 /// Why a git command must be asked about: the secret-like file that it would show, or programs that git would start.
-pub(super) async fn why(reading: &Reading, git: &Path, ws: &dyn Reader) -> Option<String> {
+pub(super) async fn why(reading: &Reading, git: &Path, ws: &dyn Reader) -> Option<Doubt> {
     for folder in &reading.folders {
         if let Some(why) = configured(folder, ws.roots()) {
-            return Some(why);
+            return Some(why.into());
         }
         let found = match question(reading) {
             Question::Nothing => None,
-            Question::Unclear(why) => Some(why.to_owned()),
+            Question::Unclear(why) => Some(why.into()),
             _ if repository(folder).is_none() && !reading.args.iter().any(|a| a == "--no-index") => None,
             Question::Names { args, revisions } => names(&args, &revisions, git, folder, ws).await,
         };
@@ -119,7 +120,7 @@ async fn names(
     git: &Path,
     folder: &Path,
     ws: &dyn Reader,
-) -> Option<String> {
+) -> Option<Doubt> {
     const UNKNOWN: &str = "git did not say of which files it would show the content";
     if !revisions.is_empty() {
         let asked = ["cat-file".to_owned(), "--batch-check=%(objecttype)".to_owned()];
@@ -145,8 +146,9 @@ async fn names(
     let secret =
         if args.iter().any(|a| a == "--files-with-matches") { matching(&told) } else { changed(&told) };
     secret.map(|path| {
-        let path = crate::permit::shell::escape_for_display(&path);
-        format!("it would show the content of {path}, which looks like it holds secrets")
+        let named = crate::permit::shell::escape_for_display(&path);
+        let why = format!("it would show the content of {named}, which looks like it holds secrets");
+        Doubt { why, file: Some(folder.join(path)) }
     })
 }
 

@@ -1,6 +1,7 @@
 //! Commands that read more files than they name: by a wildcard, by a recursive search. Where a secret-like file is in
 //! their reach, or a link that leads out of the workspace, they are asked about, as naming that file would be.
 use super::glob;
+use super::judge::Doubt;
 use crate::{
     permit::shell::{Reading, secret_like},
     workspace::guard::is_secret_name,
@@ -22,23 +23,25 @@ const ENTRIES: usize = 50_000;
 const TIME: Duration = Duration::from_secs(1);
 
 /// Why a command that reads must be asked about: the secret-like file in its reach.
-pub(super) fn why(readings: &[Reading], roots: &[PathBuf]) -> Option<String> {
+pub(super) fn why(readings: &[Reading], roots: &[PathBuf]) -> Option<Doubt> {
     let mut look = Look { roots, left: ENTRIES, end: Instant::now() + TIME };
-    readings
+    let stop = readings
         .iter()
         .filter(|r| !names_only(r))
-        .find_map(|r| r.folders.iter().find_map(|folder| look.reading(r, folder).err()))
-        .map(|stop| match stop {
-            Stop::Secret(path) => format!("it may read {}, which looks like it holds secrets", shown(&path)),
-            Stop::Leaves(path) => {
-                format!("it may read {}, a link that leads out of the workspace", shown(&path))
-            }
-            Stop::TooMany => {
-                "it reads more files than could be looked through for secrets: name a smaller folder, \
-                              or use the `grep` tool"
-                    .into()
-            }
-        })
+        .find_map(|r| r.folders.iter().find_map(|folder| look.reading(r, folder).err()))?;
+    Some(match stop {
+        Stop::Secret(path) => Doubt {
+            why: format!("it may read {}, which looks like it holds secrets", shown(&path)),
+            file: Some(path),
+        },
+        Stop::Leaves(path) => Doubt {
+            why: format!("it may read {}, a link that leads out of the workspace", shown(&path)),
+            file: Some(path),
+        },
+        Stop::TooMany => Doubt::from(
+            "it reads more files than could be looked through for secrets: name a smaller folder, or use the `grep` tool",
+        ),
+    })
 }
 
 fn names_only(r: &Reading) -> bool {

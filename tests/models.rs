@@ -159,3 +159,20 @@ async fn a_side_model_names_the_session_and_its_cost_is_told_apart() {
     }
     client.close().await;
 }
+
+#[tokio::test]
+async fn one_model_is_chosen_by_one_word() {
+    let world = World::new().await;
+    let mut client = Client::start(&world, Profile::of("none"));
+    let session = client.open(&world).await;
+    for (line, want) in [
+        ("/model openai/other extra", "takes one model, not `openai/other extra`"),
+        ("/model", "The model is `openai/scripted`"),
+        ("/model openai/other", "The model is now `openai/other`"),
+    ] {
+        let (came, _) = client.turn(&session, line).await;
+        let told = text(&came, "agent_message_chunk");
+        assert!(told.contains(want), "{line}: {told}");
+    }
+    client.close().await;
+}

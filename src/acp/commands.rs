@@ -265,6 +265,10 @@ fn model(session: &Session, rest: &str) -> String {
             now.map_or_else(|| "No model is configured.".to_owned(), |m| format!("The model is `{m}`."));
         return format!("{now} Known: {}.", known.join(", "));
     }
+    // An id has no blanks in it, unless a provider lists one that has.
+    if rest.contains(char::is_whitespace) && !known.iter().any(|id| id == rest) {
+        return format!("`/model` takes one model, not `{rest}`. Known: {}.", known.join(", "));
+    }
     match config::set_model(session, "model", rest) {
         Ok(set) => match set.note {
             Some(note) => format!("The model is now `{rest}`. {note}"),

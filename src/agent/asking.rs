@@ -263,7 +263,9 @@ impl Turn<'_> {
     pub(super) async fn cut_off(&mut self, reply: &Reply, calls: bool) -> Result<Cut, TurnError> {
         self.asking.continued += 1;
         if self.asking.continued > CONTINUED {
-            let (title, text) = if reply.has_text() || calls {
+            // An empty reply, or one whose words had all been said before, did not think either.
+            let thought = reply.blocks.iter().any(|b| matches!(b, Block::Thinking { .. }));
+            let (title, text) = if reply.has_text() || calls || !thought {
                 (
                     "Cut off by the output limit",
                     "The model reached its output limit again and again. Send \"go on\" for more, or ask for smaller steps.",

@@ -2,11 +2,12 @@
 use super::{
     Exit,
     args::{ConfigArgs, ConfigCommand, GrantsCommand},
-    block_on, say,
+    block_on, print, say,
 };
 use crate::{
     config::{Backend, Config, DataDirs, KeyPolicy, KeySource, Provider, SandboxMode},
     permit::Grant,
+    secret::mask,
     store::Store,
 };
 use std::{
@@ -23,10 +24,7 @@ pub fn config(args: &ConfigArgs) -> Exit {
     match &args.command {
         None | Some(ConfigCommand::Show) => show(&dirs),
         Some(ConfigCommand::Grants { command }) => match grants(&dirs, command) {
-            Ok((text, exit)) => {
-                say(&mut io::stdout(), &text);
-                exit
-            }
+            Ok((text, exit)) => print(&text, exit),
             Err(e) => fail(&e.to_string()),
         },
     }
@@ -49,11 +47,11 @@ fn show(dirs: &DataDirs) -> Exit {
         let source = config.source(&key).map_or_else(|| "default".to_owned(), ToString::to_string);
         text.push_str(&format!("{key} = {value}  {}\n", style.dim(&format!("# {source}"))));
     }
-    say(&mut io::stdout(), &text);
+    let exit = print(&text, if config.problems.is_empty() { Exit::Good } else { Exit::Failed });
     for problem in &config.problems {
         say(&mut io::stderr(), &format!("hermes-editor: {problem}\n"));
     }
-    if config.problems.is_empty() { Exit::Good } else { Exit::Failed }
+    exit
 }
 
 /// Every key with its value as TOML would have it; a secret only says that it is there.
@@ -102,11 +100,11 @@ fn provider_values(name: &str, provider: &Provider) -> Vec<(String, String)> {
     let api = provider.api.name();
     let mut all = Vec::new();
     if let Some(url) = &provider.base_url {
-        all.push((key("base_url"), quoted(url)));
+        all.push((key("base_url"), quoted(&masked(url))));
     }
     all.extend(key_values(provider).into_iter().map(|(field, value)| (key(field), value)));
-    let urls = [("auth_url", &provider.auth_url), ("client_id", &provider.client_id)];
-    all.extend(urls.into_iter().filter_map(|(field, value)| Some((key(field), quoted(value.as_deref()?)))));
+    all.extend(provider.auth_url.iter().map(|url| (key("auth_url"), quoted(&masked(url)))));
+    all.extend(provider.client_id.iter().map(|id| (key("client_id"), quoted(id))));
     all.push((key("api"), quoted(api)));
     if !provider.models.is_empty() {
         all.push((key("models"), list(provider.models.iter().cloned())));
@@ -121,6 +119,34 @@ fn provider_values(name: &str, provider: &Provider) -> Vec<(String, String)> {
     ];
     all.extend(limits.into_iter().filter_map(|(name, limit)| Some((key(name), seconds(limit?)))));
     all
+}
+
+/// A URL without what may be a secret in it: the user's part, and the values of its query that are not plain words or
+/// versions (`api-version=2024-10-21`).
+pub(super) fn masked(url: &str) -> String {
+    const HIDDEN: &str = "(hidden)";
+    let (url, fragment) = url.split_once('#').map_or((url, ""), |(url, _)| (url, "#(hidden)"));
+    let (address, query) = url.split_once('?').map_or((url, None), |(address, query)| (address, Some(query)));
+    let (scheme, rest) = address.split_once("://").map_or(("", address), |(s, rest)| (s, rest));
+    let (place, path) = rest.split_at(rest.find(['/', '\\']).unwrap_or(rest.len()));
+    let place =
+        place.rsplit_once('@').map_or_else(|| place.to_owned(), |(_, host)| format!("{HIDDEN}@{host}"));
+    let begin = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
+    let query = query.map(|query| {
+        let pair = |pair: &str| match pair.split_once('=') {
+            Some((name, value)) if is_secret(name, value) => format!("{name}={HIDDEN}"),
+            _ => mask(pair).into_owned(),
+        };
+        format!("?{}", query.split('&').map(pair).collect::<Vec<_>>().join("&"))
+    });
+    format!("{begin}{place}{}{}{fragment}", mask(path), query.unwrap_or_default())
+}
+
+/// Whether the value of a query may be a secret, by its name or because it is long.
+fn is_secret(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let named = ["key", "token", "secret", "sig", "pass", "pw", "auth", "code", "cred"];
+    !value.is_empty() && (value.len() > 20 || named.iter().any(|n| name.contains(n)))
 }
 
 /// Where its keys come from; none of them is shown.
@@ -236,6 +262,33 @@ mod tests {
         assert!(!text.contains("sk-very-secret"));
         let plain: String = text.lines().filter(|l| !l.contains('(')).map(|l| format!("{l}\n")).collect();
         toml::from_str::<toml::Table>(&plain).unwrap();
+    }
+
+    #[test]
+    fn a_url_is_shown_without_its_secrets() {
+        let cases = [
+            ("http://localhost:8080/v1", "http://localhost:8080/v1"),
+            ("https://h/v1?api-version=2024-10-21&x", "https://h/v1?api-version=2024-10-21&x"),
+            ("http://user:hunter2@h:1/v1", "http://(hidden)@h:1/v1"),
+            ("http://tok3n@h", "http://(hidden)@h"),
+            ("http://u:p@ss@h/a@b", "http://(hidden)@h/a@b"),
+            ("user:hunter2@h/v1", "(hidden)@h/v1"),
+            ("https://h/v1?key=AIzaShort&a=b#frag", "https://h/v1?key=(hidden)&a=b#(hidden)"),
+            ("https://h?x=0123456789012345678901", "https://h?x=(hidden)"),
+            ("https://h?Access_Token=t", "https://h?Access_Token=(hidden)"),
+            ("https://h/sk-12345678901234/v1", "https://h/[key]/v1"),
+            ("", ""),
+        ];
+        for (url, want) in cases {
+            assert_eq!(masked(url), want);
+        }
+        let config = Config::load(&DataDirs::under("/nowhere".as_ref()), |name| match name {
+            "OPENAI_API_KEY" => Some("k".to_owned()),
+            "OPENAI_BASE_URL" => Some("http://u:hunter2@h/v1?key=AIza1".to_owned()),
+            _ => None,
+        });
+        let text: String = values(&config).iter().map(|(k, v)| format!("{k} = {v}\n")).collect();
+        assert!(text.contains("http://(hidden)@h/v1?key=(hidden)") && !text.contains("hunter2"), "{text}");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 use super::{
     Exit,
     args::{LoginArgs, LogoutArgs},
-    block_on, say, secret_line,
+    block_on,
+    client::visible,
+    say, secret_line,
 };
 use crate::{
     config::{Config, DataDirs},
@@ -124,7 +126,8 @@ async fn chatgpt(place: &Place, issuer: &Issuer, browser: bool) -> Result<Stored
     let text = format!(
         "Open this page and sign in to ChatGPT:\n\n    {}\n\nThen enter this code, which is valid for 15 minutes:\n\n    \
          {}\n\nGive the code to nobody. Waiting …\n",
-        code.url, code.code
+        code.url,
+        visible(&code.code)
     );
     say(&mut io::stdout(), &text);
     if browser {

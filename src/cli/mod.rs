@@ -59,10 +59,59 @@ fn say(out: &mut impl Write, text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
+/// Writes what a command is for to standard output, and ends with `exit`; a script must not take half a text for a whole
+/// one, so what cannot be written is a failure. A reader that left (`| head`) has what it wanted.
+fn print(text: &str, exit: Exit) -> Exit {
+    print_to(&mut io::stdout(), &mut io::stderr(), text, exit)
+}
+
+fn print_to(out: &mut impl Write, err: &mut impl Write, text: &str, exit: Exit) -> Exit {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            say(err, &format!("hermes-editor: the output is not complete, writing it failed: {e}\n"));
+            Exit::Failed
+        }
+        _ => exit,
+    }
+}
+
 /// Runs the one future of a command to its end, on this thread.
 ///
 /// # Errors
 /// Where the system gives no runtime (no file descriptors left).
 fn block_on<T>(future: impl Future<Output = T>) -> io::Result<T> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fails(io::ErrorKind);
+    impl Write for Fails {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn output_that_is_not_written_fails_the_command_unless_the_reader_left() {
+        let cases = [
+            (io::ErrorKind::StorageFull, Exit::Good, Exit::Failed),
+            (io::ErrorKind::Other, Exit::Good, Exit::Failed),
+            (io::ErrorKind::BrokenPipe, Exit::Good, Exit::Good),
+            (io::ErrorKind::BrokenPipe, Exit::Failed, Exit::Failed),
+        ];
+        for (kind, exit, want) in cases {
+            let mut err = Vec::new();
+            assert_eq!(print_to(&mut Fails(kind), &mut err, "text", exit), want, "{kind:?}");
+            assert_eq!(err.is_empty(), kind == io::ErrorKind::BrokenPipe, "{kind:?}");
+        }
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        assert_eq!(print_to(&mut out, &mut err, "text", Exit::Good), Exit::Good);
+        assert_eq!((&out[..], &err[..]), (&b"text"[..], &b""[..]));
+    }
 }

@@ -223,6 +223,11 @@ impl Store {
         SessionLock::acquire(&self.0.files.locks.join(file_name(id)))
     }
 
+    /// The file, for what is said about it.
+    pub fn database(&self) -> &std::path::Path {
+        &self.0.files.database
+    }
+
     /// The folder of the session for what was too long for its conversation. It is not made here.
     pub fn spill_dir(&self, id: &SessionId) -> PathBuf {
         self.0.files.sessions.join(file_name(id))

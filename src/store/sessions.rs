@@ -101,6 +101,8 @@ pub struct Page {
     pub heads: Vec<SessionHead>,
     /// The cursor of the next piece; `None`: this is the last.
     pub next: Option<String>,
+    /// The database is damaged, and this is what is left of it: sessions may be missing.
+    pub salvaged: bool,
 }
 
 const COLUMNS: &str = "key, id, cwd, roots, title, settings, origin, parent, meta, created, updated";
@@ -200,7 +202,8 @@ impl Cx<'_> {
         if !filter.all_origins {
             sql += " AND origin = 'editor'";
         }
-        if !filter.empty {
+        // Of a damaged file a session is also listed whose entries are lost: loading it tells how many.
+        if !filter.empty && !self.salvaged {
             sql += " AND EXISTS (SELECT 1 FROM entry WHERE entry.session = session.key)";
         }
         // One more than asked tells whether there is a next page.
@@ -209,7 +212,8 @@ impl Cx<'_> {
         let more = rows.len() > limit;
         rows.truncate(limit);
         let next = rows.last().filter(|_| more).map(|(key, head)| cursor(head.updated.0, *key));
-        Ok(Page { heads: rows.into_iter().map(|(_, head)| head).collect(), next })
+        let heads = rows.into_iter().map(|(_, head)| head).collect();
+        Ok(Page { heads, next, salvaged: self.salvaged })
     }
 
     fn set(&self, id: &SessionId, sql: &str, value: impl rusqlite::ToSql) -> Result<(), StoreError> {

@@ -137,6 +137,11 @@ async fn thinking_that_ate_the_limit_is_asked_again_with_more_room_then_told() {
     let editor = FakeEditor::default();
     assert_eq!(stage.turn(&editor, "go").await.unwrap(), Stop::MaxTokens);
     assert!(editor.notices()[0].contains("only thought"), "{:?}", editor.notices());
+    // Nothing at all is no thinking.
+    let stage = Stage::new((0..9).map(|_| vec![end(Finish::Length)]));
+    let editor = FakeEditor::default();
+    assert_eq!(stage.turn(&editor, "go").await.unwrap(), Stop::MaxTokens);
+    assert!(editor.notices()[0].contains("Cut off"), "{:?}", editor.notices());
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,6 +18,7 @@ pub use render::View;
 pub use server::{Launch, run};
 pub use show::{JsonLines, Show};
 pub use style::Style;
+pub use text::visible;
 
 use agent_client_protocol_schema::v1::{
     PermissionOption, PermissionOptionKind, RequestPermissionRequest, SessionUpdate,

@@ -1,7 +1,7 @@
 //! The configuration files and the database.
 use super::{Finding, State};
 use crate::{
-    config::{Config, DataDirs},
+    config::{Config, DataDirs, ProblemKind, Source},
     store::{Filter, Store},
 };
 
@@ -9,7 +9,12 @@ pub fn config(dirs: &DataDirs, config: &Config) -> Vec<Finding> {
     let area = "configuration";
     let file = dirs.config_file();
     let mut all = Vec::new();
-    if file.is_file() {
+    let left_out = config.problems.iter().any(|p| {
+        matches!(p.kind, ProblemKind::Unreadable(_)) && matches!(&p.source, Source::User(of) if *of == file)
+    });
+    // One that was left out is a problem, said below.
+    if left_out {
+    } else if file.is_file() {
         all.push(Finding::new(area, State::Good, format!("{} is read", file.display())));
     } else {
         all.push(Finding::new(area, State::Info, format!("no file at {}: defaults hold", file.display())));
@@ -50,6 +55,24 @@ fn sessions(dirs: &DataDirs) -> anyhow::Result<(usize, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_was_left_out_is_not_called_read() {
+        let home = tempfile::tempdir().unwrap();
+        let dirs = DataDirs::under(home.path());
+        std::fs::create_dir_all(dirs.config_file().parent().unwrap()).unwrap();
+        let cases = [
+            (&b"model = \"openai/m\""[..], &[State::Good][..]),
+            (b"model = 3", &[State::Good, State::Action]),
+            (b"model = [", &[State::Action]),
+            (b"\xff\xfe\xfd", &[State::Action]),
+        ];
+        for (text, want) in cases {
+            std::fs::write(dirs.config_file(), text).unwrap();
+            let found = config(&dirs, &Config::load(&dirs, |_| None));
+            assert_eq!(found.iter().map(|f| f.state).collect::<Vec<_>>(), want, "{found:?}");
+        }
+    }
 
     #[test]
     fn a_database_that_is_none_needs_action_and_a_missing_one_does_not() {

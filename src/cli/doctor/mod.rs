@@ -5,7 +5,7 @@ mod logins;
 mod model;
 mod sandbox;
 
-use super::{Exit, args::DoctorArgs, client::Style, say};
+use super::{Exit, args::DoctorArgs, client::Style, print};
 use crate::{
     config::{Config, DataDirs},
     model::auth::{Vault, store::CredentialStore},
@@ -56,8 +56,7 @@ pub fn doctor(args: &DoctorArgs) -> Exit {
     } else {
         render(&findings, Style::of(io::stdout().is_terminal()))
     };
-    say(&mut io::stdout(), &text);
-    if needs_action { Exit::Failed } else { Exit::Good }
+    print(&text, if needs_action { Exit::Failed } else { Exit::Good })
 }
 
 fn examine() -> Vec<Finding> {

@@ -1,6 +1,7 @@
 //! The model that a prompt would go to: whether it is chosen, whether its key is there, whether its server answers.
 use super::{Finding, State};
 use crate::{
+    cli::config::masked,
     config::Config,
     model::{CredentialState, Registry, auth::Vault, demo},
 };
@@ -112,7 +113,7 @@ fn side(config: &Config, registry: &Registry) -> Vec<Finding> {
 }
 
 async fn reach(registry: &Registry, provider: &str, id: &str) -> Finding {
-    let url = registry.base_url(provider).unwrap_or_else(|| provider.to_owned());
+    let url = registry.base_url(provider).map_or_else(|| provider.to_owned(), |url| masked(&url));
     let models = match registry.probe(provider, LIMIT).await {
         Ok(models) => models,
         Err(e) => {

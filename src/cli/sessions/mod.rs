@@ -5,7 +5,9 @@ mod markdown;
 use super::{
     Exit,
     args::{ExportFormat, SessionsArgs, SessionsCommand},
-    block_on, say,
+    block_on,
+    client::visible,
+    print, say,
 };
 use crate::{
     config::DataDirs,
@@ -16,7 +18,7 @@ use crate::{
 use serde_json::json;
 use std::{
     io::{self, IsTerminal},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 /// What went wrong, as the person reads it, and the exit code.
@@ -44,10 +46,7 @@ pub fn sessions(args: &SessionsArgs) -> Exit {
             done
         });
     match done {
-        Ok(text) => {
-            say(&mut io::stdout(), &text);
-            Exit::Good
-        }
+        Ok(text) => print(&text, Exit::Good),
         Err(Failure(text, exit)) => {
             say(&mut io::stderr(), &format!("hermes-editor: {text}\n"));
             exit
@@ -59,16 +58,24 @@ async fn run(store: &Store, command: &SessionsCommand) -> Result<String, Failure
     match command {
         SessionsCommand::List { cwd, all, json } => {
             let filter = Filter { cwd: cwd.clone(), all_origins: *all, limit: LIST, ..Filter::default() };
-            let heads = store.heads(filter).await?.heads;
-            Ok(match (*json, heads.as_slice()) {
+            let page = store.heads(filter).await?;
+            if page.salvaged {
+                let text = damaged(&store.database().display().to_string());
+                if page.heads.is_empty() {
+                    return Err(Failure(text, Exit::Failed));
+                }
+                say(&mut io::stderr(), &format!("hermes-editor: {text}\n"));
+            }
+            Ok(match (*json, page.heads.as_slice()) {
                 (true, heads) => lines(heads.iter().map(head_json)),
                 (false, []) => none(cwd.as_deref(), *all),
-                (false, heads) => heads.iter().map(row).collect(),
+                (false, heads) => heads.iter().map(row).collect::<String>(),
             })
         }
         SessionsCommand::Show { id, audit } => {
             let loaded = store.load(find(store, id).await?).await?;
-            Ok(if *audit { audit::audit(&loaded) } else { markdown::markdown(&loaded) })
+            let text = if *audit { audit::audit(&loaded) } else { markdown::markdown(&loaded) };
+            Ok(visible(&text).into_owned())
         }
         SessionsCommand::Search { words, cwd, limit, json } => {
             let search = Search {
@@ -79,7 +86,7 @@ async fn run(store: &Store, command: &SessionsCommand) -> Result<String, Failure
                 ..Search::default()
             };
             let hits = store.search(search).await?;
-            Ok(if *json { lines(hits.iter().map(hit_json)) } else { found(&hits) })
+            Ok(if *json { lines(hits.iter().map(hit_json)) } else { visible(&found(&hits)).into_owned() })
         }
         SessionsCommand::Export { id, format, output, force } => {
             let loaded = store.load(find(store, id).await?).await?;
@@ -88,6 +95,10 @@ async fn run(store: &Store, command: &SessionsCommand) -> Result<String, Failure
                 ExportFormat::Jsonl => jsonl(&loaded)?,
             };
             match output {
+                // What a model or a file said could repaint the screen; a file gets it as it is.
+                None if matches!(format, ExportFormat::Markdown) && io::stdout().is_terminal() => {
+                    Ok(visible(&text).into_owned())
+                }
                 None => Ok(text),
                 Some(path) => write(path, &text, *force),
             }
@@ -140,6 +151,14 @@ async fn find(store: &Store, id: &str) -> Result<SessionId, Failure> {
     }
 }
 
+/// Why a list may not be whole, and what helps.
+fn damaged(file: &str) -> String {
+    format!(
+        "{file} is damaged, so that the list is not complete; `sessions show ID` still reads a session of a known id. \
+         Keep a copy and move the file away to start a new one"
+    )
+}
+
 /// What stands for an empty list.
 fn none(cwd: Option<&Path>, all: bool) -> String {
     let place = cwd.map(|cwd| format!(" in {}", cwd.display())).unwrap_or_default();
@@ -154,7 +173,10 @@ fn title(head: &SessionHead) -> &str {
 fn row(head: &SessionHead) -> String {
     let when = head.updated.rfc3339();
     let when = when.get(..16).unwrap_or(&when).replace('T', " ");
-    format!("{}  {when}  {}  {}\n", head.id, head.cwd.display(), title(head))
+    // One line each, whatever a title has in it.
+    let title = title(head).split_whitespace().collect::<Vec<_>>().join(" ");
+    let cwd = head.cwd.display().to_string().replace(['\n', '\r'], " ");
+    visible(&format!("{}  {when}  {cwd}  {title}\n", head.id)).into_owned()
 }
 
 fn head_json(head: &SessionHead) -> serde_json::Value {
@@ -224,24 +246,37 @@ fn entry_json(stored: &Stored) -> serde_json::Result<String> {
     serde_json::to_string(&value)
 }
 
-/// A file of our own making: readable for its owner alone, since a session may hold anything.
+/// A file of our own making: readable for its owner alone, since a session may hold anything. It is written beside its
+/// place and moved there whole, so that a full disk leaves what was there before.
 fn write(path: &Path, text: &str, force: bool) -> Result<String, Failure> {
     use std::io::Write;
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(force).truncate(force).create_new(!force);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options
-        .open(path)
-        .map_err(|e| match e.kind() {
+    let refused = |e: &io::Error| {
+        let text = match e.kind() {
             io::ErrorKind::AlreadyExists => {
                 format!("{} exists; name another file, or add --force", path.display())
             }
             _ => format!("{} cannot be written: {e}", path.display()),
-        })
-        .map_err(|text| Failure(text, Exit::Usage))?;
-    file.write_all(text.as_bytes())?;
-    Ok(format!("{}\n", PathBuf::from(path).display()))
+        };
+        Failure(text, Exit::Usage)
+    };
+    let incomplete =
+        |e: &io::Error| Failure(format!("{} was not written: {e}", path.display()), Exit::Failed);
+    if !force && path.symlink_metadata().is_ok() {
+        return Err(refused(&io::ErrorKind::AlreadyExists.into()));
+    }
+    // The file that a link leads to; a pipe or a device cannot be replaced and is written to.
+    let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if place.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+        let mut file = std::fs::OpenOptions::new().write(true).open(&place).map_err(|e| refused(&e))?;
+        file.write_all(text.as_bytes()).map_err(|e| incomplete(&e))?;
+        return Ok(format!("{}\n", path.display()));
+    }
+    let folder = place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(|e| refused(&e))?;
+    file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(|e| incomplete(&e))?;
+    let moved = if force { file.persist(&place) } else { file.persist_noclobber(&place) };
+    moved.map_err(|e| refused(&e.error))?;
+    Ok(format!("{}\n", path.display()))
 }
 
 async fn delete(store: &Store, id: SessionId, yes: bool) -> Result<String, Failure> {
@@ -250,7 +285,7 @@ async fn delete(store: &Store, id: SessionId, yes: bool) -> Result<String, Failu
         if !io::stdin().is_terminal() {
             return Err(Failure("without a terminal `delete` needs --yes".into(), Exit::Usage));
         }
-        say(&mut io::stderr(), &format!("Delete “{}” ({id}) for good? [y/N] ", title(&head)));
+        say(&mut io::stderr(), &format!("Delete “{}” ({id}) for good? [y/N] ", visible(title(&head))));
         let mut answer = String::new();
         io::stdin().read_line(&mut answer)?;
         if !matches!(answer.trim(), "y" | "Y" | "yes") {
@@ -357,6 +392,53 @@ mod tests {
         assert!(out(&store, "show last").await.unwrap_err().contains("no session yet"));
     }
 
+    #[tokio::test]
+    async fn a_damaged_database_is_no_empty_one() {
+        let (home, store, id) = store().await;
+        store.close().await.unwrap();
+        drop(store);
+        let dirs = DataDirs::under(home.path());
+        let bytes = std::fs::read(dirs.database()).unwrap();
+        // Wherever the file ends: the session is listed, or the list is said to be incomplete, or the file is refused.
+        for end in (1..bytes.len() / 4096).map(|page| page * 4096) {
+            std::fs::write(dirs.database(), &bytes[..end]).unwrap();
+            let store = Store::open(&dirs).unwrap();
+            match out(&store, "list").await {
+                Ok(list) => assert!(list.contains(id.as_str()), "cut at {end}: {list}"),
+                Err(text) => {
+                    assert!(text.contains("move"), "cut at {end}: {text}");
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_stored_cannot_repaint_a_terminal() {
+        let (home, store, id) = store().await;
+        store.set_title(id.clone(), Some("a\u{1b}[2Jb\nc \u{202e}d".into())).await.unwrap();
+        let list = out(&store, "list").await.unwrap();
+        assert!(list.ends_with("  a\\u{1b}[2Jb c \\u{202e}d\n") && list.lines().count() == 1, "{list:?}");
+        for line in ["list", "show last", "show last --audit", "search port"] {
+            let text = out(&store, line).await.unwrap();
+            assert!(!text.contains(['\u{1b}', '\u{202e}']), "{line}: {text:?}");
+        }
+        let file = home.path().join("true.md");
+        out(&store, &format!("export last -o {}", file.display())).await.unwrap();
+        assert!(std::fs::read_to_string(&file).unwrap().contains("a\u{1b}[2Jb"), "a file stays true");
+        let all = out(&store, "list --json").await.unwrap();
+        let head: serde_json::Value = serde_json::from_str(&all).unwrap();
+        assert_eq!(head["title"], "a\u{1b}[2Jb\nc \u{202e}d");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_device_is_written_to_and_never_replaced() {
+        let (_home, store, id) = store().await;
+        let full = out(&store, &format!("export {id} -o /dev/full --force")).await.unwrap_err();
+        assert!(full.contains("/dev/full was not written"), "{full}");
+        assert!(!std::fs::metadata("/dev/full").unwrap().is_file());
+    }
+
     #[test]
     fn the_format_names_every_type_of_entry() {
         let (format, log) = (include_str!("FORMAT.md"), include_str!("../../log.rs"));
@@ -386,6 +468,8 @@ mod tests {
         let mut lines = text.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
         let head = lines.next().unwrap();
         assert_eq!((head["id"].as_str(), head["title"].as_str()), (Some(id.as_str()), Some("Fix the port")));
+        let left = std::fs::read_dir(home.path()).unwrap().flatten().map(|e| e.file_name());
+        assert!(left.into_iter().all(|n| !n.to_string_lossy().starts_with(".tmp")), "a torn file stays");
         // A line without its number and time is the entry again.
         let back: Vec<Entry> = lines.map(|l| serde_json::from_value(l).unwrap()).collect();
         assert_eq!(back, entries().into_iter().map(|s| s.entry).collect::<Vec<_>>());

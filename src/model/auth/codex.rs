@@ -24,12 +24,41 @@ pub const CODE_LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// The least time between two questions whether it was.
 const POLL: Duration = Duration::from_secs(3);
 
+/// What `slow_down` adds to it for good (RFC 8628, section 3.5).
+const SLOWER: Duration = Duration::from_secs(5);
+
 /// Who issues the tokens, and to which application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issuer {
     /// Without a slash at its end.
     pub url: String,
     pub client_id: String,
+}
+
+/// What an issuer says to the question whether the code was entered.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    Wait,
+    Slower,
+    Denied,
+    Expired,
+    /// A sign-in, or what is no answer to the question.
+    Done,
+}
+
+/// The code of an error comes before the status: it is the words of RFC 8628 (section 3.5), where the status is always
+/// 400, or of OpenAI's own, which answers 403 or 404 as long as the code was not entered.
+fn said(status: u16, code: &str) -> Said {
+    let code = code.strip_prefix("deviceauth_").unwrap_or(code);
+    match (status, code) {
+        (200..300, _) => Said::Done,
+        (_, "slow_down") => Said::Slower,
+        (_, "authorization_pending" | "authorization_unknown") => Said::Wait,
+        (_, "access_denied" | "authorization_declined" | "denied") => Said::Denied,
+        (_, "expired_token" | "expired") => Said::Expired,
+        (403 | 404 | 429 | 500.., _) => Said::Wait,
+        _ => Said::Done,
+    }
 }
 
 /// A sign-in under way.
@@ -121,9 +150,9 @@ impl Issuer {
         connections: &Connections,
         device: &DeviceCode,
     ) -> Result<(String, String), LoginError> {
-        let mut silent = 0;
+        let (mut silent, mut interval) = (0, device.interval);
         loop {
-            tokio::time::sleep(device.interval).await;
+            tokio::time::sleep(interval).await;
             let url = self.at("/api/accounts/deviceauth/token").map_err(|e| self.failed(e))?;
             let body = json!({"device_auth_id": device.id.expose(), "user_code": device.code});
             let answer = match post(connections, url, Body::Json(body)).await {
@@ -136,11 +165,12 @@ impl Issuer {
                 Err(failure) => return Err(self.failed(failure)),
             };
             silent = 0;
-            match answer.status {
-                // Not entered yet.
-                403 | 404 | 429 => {}
-                500.. => {}
-                _ => {
+            match said(answer.status, answer.code()) {
+                Said::Wait => {}
+                Said::Slower => interval += SLOWER,
+                Said::Denied => return Err(LoginError::Denied),
+                Said::Expired => return Err(LoginError::Expired),
+                Said::Done => {
                     let code = answer.text("authorization_code");
                     return match (code, answer.text("code_verifier"), answer.is_good()) {
                         (Some(code), Some(verifier), true) => Ok((code.to_owned(), verifier.to_owned())),
@@ -249,4 +279,35 @@ pub fn import(file: &Path, issuer: &Issuer) -> Result<Login, LoginError> {
     login.account = token("account_id").map(str::to_owned).or(login.account);
     login.imported = true;
     Ok(login)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_to_the_question_is_read_by_its_code_first() {
+        let cases = [
+            (200, "", Said::Done),
+            (200, "slow_down", Said::Done),
+            (403, "", Said::Wait),
+            (404, "", Said::Wait),
+            (429, "", Said::Wait),
+            (503, "", Said::Wait),
+            (403, "deviceauth_authorization_unknown", Said::Wait),
+            (400, "authorization_pending", Said::Wait),
+            (400, "slow_down", Said::Slower),
+            (429, "slow_down", Said::Slower),
+            (400, "access_denied", Said::Denied),
+            (403, "access_denied", Said::Denied),
+            (403, "expired_token", Said::Expired),
+            (403, "deviceauth_expired", Said::Expired),
+            (404, "deviceauth_expired", Said::Expired),
+            (400, "", Said::Done),
+            (401, "invalid_client", Said::Done),
+        ];
+        for (status, code, want) in cases {
+            assert_eq!(said(status, code), want, "{status} {code}");
+        }
+    }
 }

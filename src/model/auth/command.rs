@@ -63,13 +63,19 @@ impl KeyCommand {
         let (mut line, mut stdout) = (String::new(), BufReader::new(stdout));
         let read = (&mut stdout).take(LONGEST).read_line(&mut line).await;
         let line = Secret::new(line);
-        // What else it prints is read, so that it is not killed by a closed pipe.
+        // What else it prints is read, so that it is not killed by a closed pipe; one that prints without end is ended.
         let status = {
-            let (ended, mut rest) = (group.0.wait(), tokio::io::sink());
+            let (ended, mut sink, mut rest) =
+                (group.0.wait(), tokio::io::sink(), (&mut stdout).take(LONGEST));
             tokio::pin!(ended);
             tokio::select! {
                 status = &mut ended => status,
-                _ = tokio::io::copy(&mut stdout, &mut rest) => ended.await,
+                copied = tokio::io::copy(&mut rest, &mut sink) => match copied {
+                    Ok(LONGEST..) => return Err(format!(
+                        "printed more than {} KiB; it has to print the key on its first line, and end", LONGEST >> 10
+                    )),
+                    _ => ended.await,
+                },
             }
         };
         let status = status.map_err(|e| format!("cannot be waited for: {e}"))?;
@@ -130,6 +136,8 @@ mod tests {
             ("true", "printed nothing"),
             ("echo; echo sk-secret", "printed nothing on its first line"),
             ("kill -9 $$", "was killed"),
+            ("exec yes sk-secret", "printed more than 64 KiB"),
+            ("yes sk-secret | tr -d '\\n'", "printed more than 64 KiB"),
         ] {
             let error = shell(text).key(None).await.unwrap_err();
             assert!(error.detail.contains(told) && !error.detail.contains("sk-secret"), "{}", error.detail);

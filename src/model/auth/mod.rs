@@ -79,8 +79,10 @@ pub enum LoginError {
         "{0} does not offer a sign-in by code; allow it in the security settings of the ChatGPT account, or check `auth_url`"
     )]
     NoDeviceCode(String),
-    #[error("the code was not entered within 15 minutes; sign in again")]
+    #[error("the code is valid no more: it was not entered within its time (15 minutes); sign in again")]
     Expired,
+    #[error("the sign-in was refused on the page; sign in again, and allow it there")]
+    Denied,
     #[error("{0}")]
     Import(String),
     #[error("the answer of the browser is not for this sign-in (its state differs); start it again")]

@@ -45,11 +45,18 @@ fn all_closed(came: &[Incoming], when: &str) {
 
 /// The session goes on: the next prompt is answered, and what the model is sent is valid.
 async fn goes_on(world: &World, client: &mut Client, session: &str, when: &str) {
-    while world.model.left() > 0 {
-        world.model.take();
+    let clear = || {
+        while world.model.left() > 0 {
+            world.model.take();
+        }
+    };
+    clear();
+    // One more than is needed: a request of the turn that was cancelled may reach the model late and take one.
+    for _ in 0..2 {
+        world.model.push(Reply::default().text("Still here.").end("stop"));
     }
-    world.model.push(Reply::default().text("Still here.").end("stop"));
     let (_, ended) = client.turn(session, "Go on").await;
+    clear();
     assert_eq!(ended.unwrap()["stopReason"], "end_turn", "{when}");
     let last = world.model.requests().pop().unwrap();
     let mut open: Vec<Value> = Vec::new();

@@ -7,10 +7,14 @@ pub async fn bound(workspace: &dyn Workspace, call: &CallId, text: String, limit
     if text.len() <= limit {
         return text;
     }
+    // Cut at line ends where that costs little: a last line may be longer than all that there is room for.
+    let little = limit / 16;
     let head_end = text.floor_char_boundary(limit * 2 / 3);
-    let head_end = text[..head_end].rfind('\n').map_or(head_end, |i| i + 1);
+    let line = text[..head_end].rfind('\n').map_or(0, |i| i + 1);
+    let head_end = if head_end - line <= little { line } else { head_end };
     let tail_start = text.ceil_char_boundary(text.len() - limit / 4);
-    let tail_start = text[tail_start..].find('\n').map_or(tail_start, |i| tail_start + i + 1).max(head_end);
+    let line = text[tail_start..].find('\n').map_or(text.len(), |i| tail_start + i + 1);
+    let tail_start = if line - tail_start <= little { line } else { tail_start }.max(head_end);
     let left_out = tail_start - head_end;
     let whole = match workspace.spill(call.as_str(), &text).await {
         Ok(path) => format!("the whole result is in {}: `read` it with `offset` and `limit`", path.display()),

@@ -61,10 +61,23 @@ fn values(config: &Config) -> Vec<(String, String)> {
         ("model".to_owned(), model),
         ("mode".to_owned(), quoted(config.mode.id())),
         ("fallback".to_owned(), list(config.fallback.iter().cloned())),
+        ("probe_local".to_owned(), config.probe_local.to_string()),
         ("instructions".to_owned(), list(config.instructions.iter().map(|p| p.display().to_string()))),
     ];
+    let chosen = [
+        ("effort", &config.effort),
+        ("side_model", &config.side.model),
+        ("side.title", &config.side.title),
+        ("side.summary", &config.side.summary),
+    ];
+    all.extend(
+        chosen.into_iter().filter_map(|(key, value)| Some((key.to_owned(), quoted(value.as_deref()?)))),
+    );
     for (name, provider) in &config.providers {
-        all.extend(provider_values(name, provider));
+        let mut values = provider_values(name, provider);
+        // Unless somebody chose it, it is the provider's own.
+        values.retain(|(key, _)| !key.ends_with(".api") || config.source(key).is_some());
+        all.extend(values);
     }
     let backend = match config.terminal.backend {
         Backend::Agent => "agent",
@@ -109,6 +122,13 @@ fn provider_values(name: &str, provider: &Provider) -> Vec<(String, String)> {
     if !provider.models.is_empty() {
         all.push((key("models"), list(provider.models.iter().cloned())));
     }
+    let known = [
+        ("context", provider.context.map(|n| n.to_string())),
+        ("images", provider.images.map(|yes| yes.to_string())),
+        ("efforts", provider.efforts.as_ref().map(|all| list(all.iter().cloned()))),
+        ("temperature", provider.temperature.map(|t| t.to_string())),
+    ];
+    all.extend(known.into_iter().filter_map(|(name, value)| Some((key(name), value?))));
     for (header, _) in &provider.headers {
         all.push((key(&format!("headers.{header}")), "(set, not shown)".to_owned()));
     }
@@ -289,6 +309,25 @@ mod tests {
         });
         let text: String = values(&config).iter().map(|(k, v)| format!("{k} = {v}\n")).collect();
         assert!(text.contains("http://(hidden)@h/v1?key=(hidden)") && !text.contains("hunter2"), "{text}");
+    }
+
+    #[test]
+    fn what_was_written_is_shown_and_what_was_not_is_not() {
+        let home = tempfile::tempdir().unwrap();
+        let dirs = DataDirs::under(home.path());
+        let written = "effort = \"high\"\nprobe_local = false\nside_model = \"x/s\"\nside.title = \"x/t\"\n\
+                       side.summary = \"x/u\"\nproviders.x.api = \"chat\"\nproviders.x.context = 5000\n\
+                       providers.x.images = true\nproviders.x.efforts = [\"low\"]\nproviders.x.temperature = 0.5\n\
+                       limits.retry_budget_s = 0\n";
+        std::fs::create_dir_all(dirs.config_file().parent().unwrap()).unwrap();
+        std::fs::write(dirs.config_file(), written).unwrap();
+        let config = Config::load(&dirs, |name| (name == "ANTHROPIC_API_KEY").then(|| "k".to_owned()));
+        assert!(config.problems.is_empty(), "{:?}", config.problems);
+        let text: String = values(&config).iter().map(|(k, v)| format!("{k} = {v}\n")).collect();
+        for line in written.lines() {
+            assert!(text.contains(&format!("{line}\n")), "{line}\n{text}");
+        }
+        assert!(!text.contains("providers.anthropic.api ="), "{text}");
     }
 
     #[test]

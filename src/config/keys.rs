@@ -105,7 +105,10 @@ pub(super) fn set(config: &mut Config, path: &[&str], value: &DeValue<'_>) -> Se
             config.limits.tool_result_bytes =
                 whole(value, 1_024, 1 << 20, "a whole number of bytes from 1024 to 1048576")? as usize;
         }
-        ["limits", "retry_budget_s"] => config.limits.retry_budget = seconds(value)?,
+        ["limits", "retry_budget_s"] => {
+            let none = number(value).is_some_and(|n| n == 0.0);
+            config.limits.retry_budget = if none { Duration::ZERO } else { seconds(value)? };
+        }
         ["log", "filter"] => config.log.filter = Some(text(value)?),
         ["log", "file"] => config.log.file = Some(expand(&config.folder, &text(value)?)),
         _ => return Err(Fault::Unknown),

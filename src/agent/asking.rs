@@ -47,6 +47,8 @@ pub(super) struct Asking {
     max_output: Option<u32>,
     /// The end of the text that the next reply goes on with.
     tail: Option<Tail>,
+    /// What the pieces of a reply that is gone on with have said.
+    said: String,
 }
 
 /// How often in a turn a call that was written among words is answered with how to make it, and a reply that only
@@ -117,7 +119,11 @@ impl Turn<'_> {
 
     /// The next reply goes on with this one.
     async fn go_on(&mut self, reply: &Reply, nudge: &str) -> Result<(), TurnError> {
-        self.asking.tail = reply.tail();
+        let tail = reply.tail().map(|tail| tail.behind(&self.asking.said));
+        if let Some(tail) = &tail {
+            self.asking.said = tail.text().to_owned();
+        }
+        self.asking.tail = tail;
         self.journal.append(vec![Entry::Nudge { text: nudge.into() }]).await?;
         Ok(())
     }
@@ -257,6 +263,7 @@ impl Turn<'_> {
     /// The reply was not cut off.
     pub(super) fn came_whole(&mut self) {
         (self.asking.continued, self.asking.resumed) = (0, 0);
+        self.asking.said.clear();
     }
 
     /// The output limit cut the reply off: text is gone on with, anything else is asked for again with more room.

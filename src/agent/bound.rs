@@ -22,3 +22,22 @@ pub async fn bound(workspace: &dyn Workspace, call: &CallId, text: String, limit
     };
     format!("{}\n[… {left_out} bytes left out here; {whole} …]\n{}", &text[..head_end], &text[tail_start..])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::fake::Fake;
+
+    #[tokio::test]
+    async fn the_end_is_kept_however_long_its_line_is() {
+        let call = CallId::from("c");
+        let ws = Fake::new();
+        let long = format!("first\n{}END", "x".repeat(5_000));
+        let cut = bound(&ws, &call, long, 1_000).await;
+        assert!(cut.starts_with("first\nxxx") && cut.ends_with("xEND") && cut.len() > 900, "{cut}");
+        let lines: String = (0..500).map(|n| format!("line {n}\n")).collect();
+        let cut = bound(&ws, &CallId::from("d"), lines, 1_000).await;
+        let whole = |l: &str| l.starts_with("line ") || l.starts_with("[…");
+        assert!(cut.lines().all(|l| whole(l) || l.is_empty()) && cut.ends_with("line 499\n"), "{cut}");
+    }
+}

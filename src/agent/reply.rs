@@ -20,7 +20,7 @@ const DRAFT_EVERY: Duration = Duration::from_secs(1);
 const DRAFT_BYTES: usize = 4096;
 
 /// Bytes of a text that was cut off which are compared with what goes on.
-const TAIL: usize = 400;
+const TAIL: usize = 16 * 1024;
 /// So many bytes that are the same are a repetition, if they are words; fewer may be chance, as may a run of dashes.
 const SAME: usize = 6;
 
@@ -51,6 +51,19 @@ pub struct Reply {
 pub struct Tail {
     id: MessageId,
     text: String,
+}
+
+impl Tail {
+    /// This one with what was said in front of it: a model may begin again from there.
+    pub fn behind(self, before: &str) -> Tail {
+        let mut text = format!("{before}{}", self.text);
+        text.drain(..text.ceil_char_boundary(text.len().saturating_sub(TAIL)));
+        Tail { text, ..self }
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 impl Reply {
@@ -191,7 +204,8 @@ impl Joint {
             return text;
         }
         self.held.push_str(&text);
-        if self.ends().any(|end| end.len() > self.held.len() && end.starts_with(&self.held)) {
+        if self.ends().any(|end| end.len() > self.held.len() && end.starts_with(&self.held) && are_words(end))
+        {
             return String::new();
         }
         self.open()
@@ -199,7 +213,7 @@ impl Joint {
 
     /// No more will come, or what came is no repetition.
     fn open(&mut self) -> String {
-        let same = self.ends().find(|end| self.held.starts_with(end)).map_or(0, str::len);
+        let same = self.ends().find(|end| self.held.starts_with(end) && are_words(end)).map_or(0, str::len);
         self.tail.clear();
         std::mem::take(&mut self.held).split_off(same)
     }
@@ -207,11 +221,13 @@ impl Joint {
     /// The ends of the tail that are long enough, the longest first.
     fn ends(&self) -> impl Iterator<Item = &str> {
         let last = (self.tail.len() + 1).saturating_sub(SAME);
-        let words = |end: &&str| {
-            end.chars().filter(|c| c.is_alphanumeric()).collect::<std::collections::HashSet<_>>().len() >= 3
-        };
-        (0..last).filter(|at| self.tail.is_char_boundary(*at)).map(|at| &self.tail[at..]).filter(words)
+        (0..last).filter(|at| self.tail.is_char_boundary(*at)).map(|at| &self.tail[at..])
     }
+}
+
+/// Not a run of dashes, which may be chance.
+fn are_words(text: &str) -> bool {
+    text.chars().filter(|c| c.is_alphanumeric()).collect::<std::collections::HashSet<_>>().len() >= 3
 }
 
 impl<'a> Gathering<'a> {

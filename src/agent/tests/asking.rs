@@ -67,6 +67,23 @@ async fn a_reply_that_breaks_off_is_gone_on_with_and_nothing_is_said_twice() {
     assert_eq!(ids.len(), 1, "one message");
 }
 
+/// A model that begins again, after the second break and in a long reply, too.
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_begins_again_is_not_said_twice() {
+    let long: String = (0..400).map(|n| format!("word{n} ")).collect();
+    let (first, second) = long.split_at(1_500);
+    let (second, third) = second.split_at(1_000);
+    let stage = Stage::new([
+        vec![say(first), fail(ErrorKind::Network)],
+        vec![say(second), fail(ErrorKind::Network)],
+        vec![say(first), say(second), say(third), end(Finish::Stop)],
+    ]);
+    let editor = FakeEditor::default();
+    assert_eq!(stage.turn(&editor, "go").await.unwrap(), Stop::EndTurn);
+    check(&stage.entries(), &editor);
+    assert_eq!(editor.text(), long);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_of_a_reply_that_broke_off_is_not_run() {
     let mut cut = calls(&[("1", "probe", "{}")]);

@@ -292,10 +292,11 @@ impl port::Editor for AcpEditor {
 fn answer(question: &Question, response: acp::RequestPermissionResponse) -> Answer {
     let ours = response.meta.as_ref().and_then(|m| m.get("hermes-editor"));
     let comment = ours.and_then(|o| o.get("comment")).and_then(Value::as_str).map(str::to_owned);
-    let hunks = ours
-        .and_then(|o| o.get("acceptedHunks"))
-        .and_then(Value::as_array)
-        .map(|ids| ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect::<Vec<_>>());
+    // What is no list accepts nothing, rather than everything.
+    let hunks = ours.and_then(|o| o.get("acceptedHunks")).filter(|ids| !ids.is_null()).map(|ids| {
+        let ids = ids.as_array().map(Vec::as_slice).unwrap_or_default();
+        ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect::<Vec<_>>()
+    });
     let selected = match response.outcome {
         acp::RequestPermissionOutcome::Selected(selected) => selected,
         _ => return Answer::Gone,

@@ -229,7 +229,13 @@ impl Undo<'_> {
         if same(&state, &before) {
             return;
         }
-        if broken || (after != FileState::Unknown && !same(&state, &after)) {
+        // What stands there may be the only copy of something, or the person's own work since.
+        if after == FileState::Unknown {
+            return restore.lost.push(format!(
+                "{path}: it was left as it is, since what was made of it is not known (large, secret, or no file)"
+            ));
+        }
+        if broken || !same(&state, &after) {
             return restore.newer.push(path.to_string());
         }
         let old = match &before {

@@ -26,6 +26,8 @@ const CONTENT: u64 = 16 << 20;
 struct Stamp {
     size: u64,
     modified: Option<SystemTime>,
+    /// Kept by a move, which keeps the time of the last change, too.
+    created: Option<SystemTime>,
     #[cfg(unix)]
     inode: (u64, i64, i64),
     mode: u32,
@@ -38,6 +40,7 @@ impl Stamp {
         Stamp {
             size: meta.len(),
             modified: meta.modified().ok(),
+            created: meta.created().ok(),
             #[cfg(unix)]
             inode: (meta.ino(), meta.ctime(), meta.ctime_nsec()),
             #[cfg(unix)]
@@ -82,6 +85,8 @@ pub struct Census {
     folders: HashSet<PathBuf>,
     /// Every file was seen.
     complete: bool,
+    /// When the walk began.
+    began: Option<SystemTime>,
     /// Contents that were read now, to be kept.
     pub fresh: Vec<Vec<u8>>,
 }
@@ -102,7 +107,7 @@ pub struct Changed {
 impl Census {
     /// Walks the roots (canonical paths); `extra`: files to look at besides, ignored ones among them. Blocks.
     pub fn take(roots: &[PathBuf], extra: &[PathBuf], memory: &mut Memory) -> Census {
-        let mut census = Census { complete: true, ..Census::default() };
+        let mut census = Census { complete: true, began: Some(SystemTime::now()), ..Census::default() };
         let (end, mut room) = (Instant::now() + TIME, CONTENT);
         for path in extra {
             census.look(path, memory, &mut room);
@@ -169,7 +174,15 @@ impl Census {
                     made: vec![],
                 }),
                 // A walk that broke off did not come to it; whether it is there is asked for itself.
-                None if path.symlink_metadata().is_ok() => {}
+                None if path.symlink_metadata().is_ok_and(|m| m.is_file()) => {}
+                // A link or a folder has taken its place.
+                None if path.symlink_metadata().is_ok() => out.push(Changed {
+                    path: path.clone(),
+                    before: Some(content.clone()),
+                    after: Some(None),
+                    mode,
+                    made: vec![],
+                }),
                 None => out.push(Changed {
                     path: path.clone(),
                     before: Some(content.clone()),
@@ -181,7 +194,15 @@ impl Census {
         }
         // What a walk that broke off had not seen may have been there before.
         if self.complete {
-            let new = later.files.iter().filter(|(path, _)| !self.files.contains_key(*path));
+            let gone: Vec<Content> = out
+                .iter()
+                .filter(|c: &&Changed| c.after.is_none())
+                .filter_map(|c| c.before.clone().flatten())
+                .collect();
+            let new = later.files.iter().filter(|(path, (stamp, content))| {
+                !self.files.contains_key(*path)
+                    && (self.is_younger(stamp) || content.as_ref().is_some_and(|c| gone.contains(c)))
+            });
             out.extend(new.map(|(path, (_, content))| Changed {
                 path: path.clone(),
                 before: None,
@@ -192,6 +213,16 @@ impl Census {
         }
         out.sort_by(|a, b| a.path.cmp(&b.path));
         out
+    }
+
+    /// Whether a file was made since this walk: one that was only moved, or that was ignored before, is older, and may be
+    /// all that there is of it.
+    fn is_younger(&self, stamp: &Stamp) -> bool {
+        /// What the clock of a file system may lag behind.
+        const LAG: Duration = Duration::from_millis(20);
+        let since = self.began.and_then(|began| began.checked_sub(LAG));
+        let born = stamp.created.or(stamp.modified);
+        since.zip(born).is_none_or(|(since, born)| born >= since)
     }
 
     /// The folders above a path that were not there; none where it lies outside of what was walked.
@@ -275,5 +306,35 @@ mod tests {
         assert_ne!(lf.bytes, crlf.bytes);
         let binary = Content::of(b"\0\x01\x02\xff");
         assert_eq!(binary.bytes, binary.text);
+    }
+
+    #[test]
+    fn what_is_older_than_the_command_is_not_its_work() {
+        let root = tempfile::tempdir().unwrap();
+        let roots = [root.path().canonicalize().unwrap()];
+        let path = |name: &str| roots[0].join(name);
+        fs::write(path(".gitignore"), "notes.txt\n").unwrap();
+        fs::write(path("notes.txt"), "mine").unwrap();
+        fs::write(path("a.txt"), "moved").unwrap();
+        fs::write(path("big.txt"), vec![b'x'; (SMALL + 1) as usize]).unwrap();
+        fs::write(path("linked.txt"), "behind a link").unwrap();
+        // Older than what the clock of the file system may lag behind.
+        let old = SystemTime::now() - Duration::from_secs(60);
+        let mut memory = Memory::default();
+        let mut before = Census::take(&roots, &[], &mut memory);
+        before.began = Some(old + Duration::from_secs(90));
+        fs::write(path(".gitignore"), "").unwrap();
+        fs::rename(path("a.txt"), path("b.txt")).unwrap();
+        fs::rename(path("big.txt"), path("big2.txt")).unwrap();
+        fs::remove_file(path("linked.txt")).unwrap();
+        fs::create_dir(path("linked.txt")).unwrap();
+        let after = Census::take(&roots, &[], &mut memory);
+        let changes = before.changes(&after);
+        // `b.txt` is what stood in `a.txt`; the big file's only copy and the person's notes are left alone.
+        assert_eq!(names(&changes), [".gitignore", "a.txt", "b.txt", "big.txt", "linked.txt"]);
+        assert_eq!(changes[4].after, Some(None));
+        // What was made since is the command's.
+        before.began = Some(old);
+        assert!(names(&before.changes(&after)).contains(&"notes.txt".to_owned()));
     }
 }

@@ -91,6 +91,9 @@ pub(super) fn find(args: &[Word]) -> Checked {
         parsed.seen.push(w.text.clone());
     }
     while let Some(w) = words.next_if(|w| !w.text.starts_with(['-', '(', ')', '!', ','])) {
+        if w.glob_first {
+            return Err(format!("`{}` may stand for a file that is named like an option of `find`", w.text));
+        }
         parsed.reads.push(operand(w));
     }
     while let Some(w) = words.next() {
@@ -109,6 +112,9 @@ pub(super) fn find(args: &[Word]) -> Checked {
             return Err(format!("`find {text}` is not known to be read-only"));
         };
         match value {
+            Some(v) if v.glob && (PATH.contains(&text) || text.starts_with("-newer")) => {
+                return Err(format!("the unquoted pattern `{}` may become other words of `find`", v.text));
+            }
             Some(v) if PATH.contains(&text) || text.starts_with("-newer") => parsed.reads.push(operand(v)),
             // Names that end in `.rs` are no options of `find`.
             Some(v)

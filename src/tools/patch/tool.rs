@@ -59,6 +59,7 @@ impl Tool for ApplyPatch {
 
     async fn plan(&self, args: &Args, ws: &dyn Reader) -> Result<Effects, ToolError> {
         let mut ops = parse(&args.patch).map_err(refused)?;
+        gone_links(&ops, ws)?;
         let mut files = HashMap::new();
         // One spelling for each file, so that the patch meets it as one.
         for name in ops.iter_mut().flat_map(FileOp::paths_mut) {
@@ -98,6 +99,23 @@ impl Tool for ApplyPatch {
 
 fn refused(why: impl std::fmt::Display) -> ToolError {
     ToolError::Failed(format!("The patch was not applied, none of its files was changed: {why}"))
+}
+
+/// A name that is a link stands for the file that it leads to, which is not what somebody means who deletes or moves it.
+fn gone_links(ops: &[FileOp], ws: &dyn Reader) -> Result<(), ToolError> {
+    let Some(folder) = ws.roots().first() else { return Ok(()) };
+    for op in ops {
+        let name = match op {
+            FileOp::Delete { path } | FileOp::Update { path, move_to: Some(_), .. } => path,
+            FileOp::Add { .. } | FileOp::Update { .. } => continue,
+        };
+        if folder.join(name).symlink_metadata().is_ok_and(|meta| meta.is_symlink()) {
+            return Err(refused(format!(
+                "{name} is a symbolic link. Name the file that it leads to, or remove or move the link with a command"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// What the patch will find; that something cannot be read is for the simulation to tell, where it matters.

@@ -159,12 +159,21 @@ mod tests {
             ("[core]\n\tworktree=../..\n".to_owned(), asks),
             ("[core]\n\tworktree = ../sub\n".to_owned(), Verdict::ReadOnly),
             ("[extensions]\n\tworktreeConfig = true\n".to_owned(), Verdict::ReadOnly),
+            ("[diff \"x\"]\n\ttextconv = cat\n".to_owned(), asks),
+            ("[diff \"x\"]\n\tcommand = ./x\n".to_owned(), asks),
+            ("[diff]\n\texternal=./x\n".to_owned(), asks),
+            ("[merge \"x\"]\n\tdriver = ./x\n".to_owned(), asks),
             ("[extensions]\n\tpartialClone = origin\n".to_owned(), Verdict::ReadOnly),
             ("[extensions]\n\tpartialClone = origin\n[core]\n\tsshCommand = ./x\n".to_owned(), asks),
         ] {
             ws.file(".git/config", &config);
             assert_eq!(judged("git status").await, verdict, "{config}");
         }
+        ws.file(".git/config", "[core]\n").file(".git/modules/a/b/HEAD", "ref: refs/heads/main\n");
+        ws.file(".git/modules/a/b/config", "[core]\n\tworktree = ../../../../sub\n");
+        assert_eq!(judged("git status").await, Verdict::ReadOnly);
+        ws.file(".git/modules/a/b/config", evil);
+        assert_eq!(judged("git status").await, asks);
     }
 
     #[tokio::test]

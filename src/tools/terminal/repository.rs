@@ -309,7 +309,9 @@ fn configured(folder: &Path, roots: &[PathBuf]) -> Option<String> {
         Ok(text) => home.join(text.trim_end_matches('\n')),
         Err(_) => home.clone(),
     };
-    [common.join("config"), home.join("config.worktree")].iter().find_map(|config| {
+    let mut configs = vec![common.join("config"), home.join("config.worktree")];
+    submodules(&common.join("modules"), 0, &mut configs);
+    configs.iter().find_map(|config| {
         let text = match std::fs::read(config) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).to_lowercase(),
             // git would find none either.
@@ -320,12 +322,38 @@ fn configured(folder: &Path, roots: &[PathBuf]) -> Option<String> {
     })
 }
 
+/// The configurations of submodules, which git reads when it looks whether they changed.
+fn submodules(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) {
+    const DEEPEST: usize = 6;
+    const MOST: usize = 500;
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.filter_map(Result::ok) {
+        let path = entry.path();
+        if depth > DEEPEST || out.len() > MOST {
+            return;
+        }
+        if path.join("HEAD").is_file() {
+            out.push(path.join("config"));
+            submodules(&path.join("modules"), depth + 1, out);
+        } else if path.is_dir() {
+            submodules(&path, depth + 1, out);
+        }
+    }
+}
+
 /// `filter.*.clean` runs on a mere `git diff`; an include can bring anything in; a missing object may be fetched by a
 /// program of the repository's choosing (git before 2.44); files may lie elsewhere.
 fn told_by(text: &str, config: &Path, roots: &[PathBuf]) -> Option<&'static str> {
     let has = |words: &[&str]| words.iter().any(|w| text.contains(w));
     if has(&["[filter", "[include"]) {
         return Some("may make git start a program (a filter or an include)");
+    }
+    // Not every way to a diff is hardened: `git reflog -p`, options in front of the command.
+    let is = |line: &str, key: &str| {
+        line.trim().strip_prefix(key).is_some_and(|v| v.trim_start().starts_with('='))
+    };
+    if has(&["textconv", "[merge"]) || text.lines().any(|l| is(l, "external") || is(l, "command")) {
+        return Some("may make git start a program (to show a diff or to merge)");
     }
     if has(&["promisor", "partialclone"]) && has(&["sshcommand", "uploadpack", "vcs", "gitproxy"]) {
         return Some("may make git start a program (to fetch what is missing)");

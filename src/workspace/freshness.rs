@@ -1,8 +1,8 @@
 //! What was last seen of each file: on both sides, and by the model (invariant I16).
 //!
 //! Where the editor's text and the disk's differ, the pair seen before tells why: only the editor's changed → unsaved work,
-//! the buffer is the truth; only the disk's changed → the buffer is stale, the disk is the truth; both changed behind one
-//! of our commands → nobody can tell, and nothing is written. Texts are compared in canonical form (decoded, no byte-order
+//! the buffer is the truth; only the disk's changed → the buffer is stale, the disk is the truth; both changed, and the
+//! disk does not hold what was seen in the buffer → nobody can tell, and nothing is written. Texts are compared in canonical form (decoded, no byte-order
 //! mark, LF), since editors normalise.
 use super::{
     editor::{EditorSide, Sides},
@@ -14,10 +14,7 @@ use std::{
     collections::HashMap,
     ops::Range,
     path::{Path, PathBuf},
-    sync::{
-        Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, SystemTime},
 };
 
@@ -48,8 +45,6 @@ struct Pair {
     editor: Option<Digest>,
     disk: Option<Digest>,
     truth: Truth,
-    /// How many commands had been started when this was seen.
-    commands: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -76,13 +71,12 @@ const STAMPS: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Seen {
     files: Mutex<HashMap<PathBuf, Entry>>,
-    commands: AtomicU64,
     first_command: Mutex<Option<SystemTime>>,
 }
 
 impl Default for Seen {
     fn default() -> Self {
-        Seen { files: Mutex::default(), commands: AtomicU64::new(0), first_command: Mutex::default() }
+        Seen { files: Mutex::default(), first_command: Mutex::default() }
     }
 }
 
@@ -95,7 +89,6 @@ impl Seen {
     /// A command is about to run: from now on the disk may change without the editor knowing.
     pub fn command_starts(&self) {
         lock(&self.first_command).get_or_insert_with(SystemTime::now);
-        self.commands.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Judges a look at both sides, and remembers it.
@@ -108,14 +101,13 @@ impl Seen {
             _ => None,
         };
         let editor = buffer.as_ref().map(|t| digest(&t.canonical()));
-        let commands = self.commands.load(Ordering::SeqCst);
         let truth = match (editor, disk) {
             (None, None) => Truth::Missing,
             (None, Some(_)) => Truth::Clean,
             (Some(e), Some(d)) if e == d => Truth::Clean,
-            _ => self.differ(entry.pair.as_ref(), editor, disk, commands, &sides),
+            _ => self.differ(entry.pair.as_ref(), editor, disk, &sides),
         };
-        entry.pair = Some(Pair { editor, disk, truth, commands });
+        entry.pair = Some(Pair { editor, disk, truth });
         let text = match truth {
             Truth::Missing => None,
             Truth::Clean | Truth::Disk => sides.disk_text().cloned(),
@@ -134,7 +126,6 @@ impl Seen {
         before: Option<&Pair>,
         editor: Option<Digest>,
         disk: Option<Digest>,
-        commands: u64,
         sides: &Sides,
     ) -> Truth {
         let Some(before) = before else {
@@ -152,8 +143,8 @@ impl Seen {
             (true, false, _) => Truth::Disk,
             (false, true, Truth::Disk) => Truth::Conflict,
             (false, true, _) => Truth::Buffer,
-            // The person saved and typed on; a command of ours may as well have written.
-            (false, false, _) if commands == before.commands => Truth::Buffer,
+            // The person saved what was seen in the buffer, and typed on. Anything else on the disk may be somebody else's.
+            (false, false, _) if disk == before.editor => Truth::Buffer,
             (false, false, _) => Truth::Conflict,
         }
     }

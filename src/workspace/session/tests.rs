@@ -202,6 +202,25 @@ async fn what_a_person_types_later_is_seen() {
     assert!(f.ws.read(&a).await.unwrap().is_none());
 }
 
+/// Typed in the editor and written by another program, at once: neither is lost.
+#[tokio::test]
+async fn both_sides_that_changed_differently_are_refused_until_the_person_decides() {
+    let f = Fixture::new(Editor::new(true, true));
+    let a = f.put("a.txt", "one\ntwo\nthree\n");
+    let seen = f.ws.read(&a).await.unwrap().unwrap();
+    f.ws.saw(&a, &seen);
+    f.buffer("a.txt", "one\ntyped\nthree\n");
+    f.put("a.txt", "one\ntwo\nother\n");
+    let error = edit(&f, "a.txt", "one", "1").await.unwrap_err();
+    assert!(matches!(error.error, WsError::Changed { .. }), "{error}");
+    assert_eq!(f.disk("a.txt").as_deref(), Some("one\ntwo\nother\n"));
+    // Decided: both are the same.
+    f.buffer("a.txt", "one\ntyped\nother\n");
+    f.put("a.txt", "one\ntyped\nother\n");
+    edit(&f, "a.txt", "one", "1").await.unwrap();
+    assert_eq!(f.disk("a.txt").as_deref(), Some("1\ntyped\nother\n"));
+}
+
 /// Two edits through editors of each habit: bytes, endings, mark and mode as they should be, and drift told only where
 /// there is any.
 #[tokio::test]

@@ -68,16 +68,10 @@ pub(super) struct Now {
 const STAMPS: Duration = Duration::from_secs(2);
 
 /// What one session has seen.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Seen {
     files: Mutex<HashMap<PathBuf, Entry>>,
     first_command: Mutex<Option<SystemTime>>,
-}
-
-impl Default for Seen {
-    fn default() -> Self {
-        Seen { files: Mutex::default(), first_command: Mutex::default() }
-    }
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,6 +4,7 @@ use crate::{
     agent::{
         hermes::Hermes,
         line::{Ticket, Turnstile},
+        redact,
         slot::{Admitted, Slot},
     },
     id::SessionId,
@@ -75,11 +76,12 @@ impl Admit for Admission {
         let slot = if opens { Some(hermes.slot_or_new(&id)) } else { hermes.slot(&id) };
         let Some(slot) = slot else { return Ok(()) };
         if prompts {
-            if let (Some(words), Some(session)) = (params.and_then(steer::words), slot.session())
-                && session.steering.push(words)
-            {
-                call.put(steer::Steered);
-                return Ok(());
+            if let (Some(mut words), Some(session)) = (params.and_then(steer::words), slot.session()) {
+                redact::text(&session.workspace.secrets(), &mut words);
+                if session.steering.push(words) {
+                    call.put(steer::Steered);
+                    return Ok(());
+                }
             }
             call.put::<Admitted>(slot.admit(call.cancel.child_token()));
             return Ok(());

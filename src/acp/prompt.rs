@@ -3,6 +3,7 @@ use super::{App, admit, auth, commands, from_acp, session, steer, to_acp, unknow
 use crate::{
     agent::{
         journal::KeepError,
+        redact,
         session::Session,
         slot::Admitted,
         turn::{Prompt, Stop, Turn, TurnError},
@@ -41,7 +42,8 @@ pub async fn prompt(
     let session = admitted.slot.session().ok_or_else(|| unknown_session(&request.session_id))?;
     session::must_be_ours(&session)?;
     let images = image_limits(&session);
-    let parts = from_acp::prompt(request.prompt, images)?;
+    let mut parts = from_acp::prompt(request.prompt, images)?;
+    redact::prompt(&session.workspace.secrets(), &mut parts);
     let mut journal = session.journal().await;
     if admitted.cancel.is_cancelled() {
         return withdraw(&mut journal, parts).await;

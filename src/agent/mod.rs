@@ -28,7 +28,7 @@ mod preview;
 pub mod prompt;
 mod record;
 mod recover;
-mod redact;
+pub mod redact;
 mod repeat;
 mod reply;
 mod search;

@@ -1,7 +1,7 @@
 //! Our own secrets in what a call gives: replaced before anything of it is shown, kept, or read by the model (I20).
 use crate::{
     effects::{Change, Effects},
-    log::Shown,
+    log::{Part, Shown},
     secret::Redactor,
     tools::Output,
 };
@@ -14,6 +14,19 @@ pub fn output(secrets: &Redactor, output: &mut Output) {
     text(secrets, &mut output.text);
     shown(secrets, &mut output.shown);
     output.plan.iter_mut().flatten().for_each(|item| text(secrets, &mut item.content));
+}
+
+/// Replaces them in what a person says.
+pub fn prompt(secrets: &Redactor, parts: &mut [Part]) {
+    if secrets.is_empty() {
+        return;
+    }
+    for part in parts {
+        match part {
+            Part::Text { text: t } | Part::Embedded { text: t, .. } => text(secrets, t),
+            Part::Link { .. } | Part::Image(_) => {}
+        }
+    }
 }
 
 /// Replaces them in what a card shows.
@@ -38,7 +51,8 @@ pub fn shown(secrets: &Redactor, shown: &mut [Shown]) {
     }
 }
 
-fn text(secrets: &Redactor, text: &mut String) {
+/// Replaces them in a text.
+pub fn text(secrets: &Redactor, text: &mut String) {
     if let std::borrow::Cow::Owned(redacted) = secrets.text(text) {
         *text = redacted;
     }

@@ -206,6 +206,7 @@ impl Pool {
                     }
                 },
             },
+            Source::File(file) => (Some(key_in(file).map_err(|why| unread(file, &why))?), None),
             source => (source.read(), None),
         };
         let Some(secret) = secret.filter(|s| !s.expose().trim().is_empty()) else { return Ok(None) };
@@ -271,17 +272,29 @@ impl Slot {
 /// The longest key file, in bytes.
 const LONGEST_FILE: u64 = 64 * 1024;
 
+/// The first line of a key file.
+fn key_in(file: &std::path::Path) -> Result<Secret, String> {
+    let bytes = crate::config::read_regular(file, LONGEST_FILE).map_err(|e| e.to_string())?;
+    // The error of `String` holds the bytes; they must not get into a message.
+    let text = Secret::new(String::from_utf8(bytes).map_err(|_| "it is not UTF-8")?);
+    match text.expose().lines().next().map(str::trim) {
+        Some(key) if !key.is_empty() => Ok(Secret::new(key)),
+        _ => Err("its first line is empty".into()),
+    }
+}
+
+fn unread(file: &std::path::Path, why: &str) -> Failure {
+    let detail = format!("no key could be read from the api_key_file {}: {why}", file.display());
+    Failure::new(ErrorKind::Auth, detail)
+}
+
 impl Source {
     /// The key of a source that is read in place.
     fn read(&self) -> Option<Secret> {
         let found = match self {
             Source::Env(name) => std::env::var(name).ok().map(Secret::new),
             Source::Value(secret) => Some(secret.clone()),
-            Source::File(path) => {
-                let bytes = crate::config::read_regular(path, LONGEST_FILE).ok()?;
-                let text = Secret::new(String::from_utf8(bytes).ok()?);
-                text.expose().lines().next().map(|l| Secret::new(l.trim()))
-            }
+            Source::File(path) => key_in(path).ok(),
             Source::Command(_) | Source::Stored => None,
         };
         found.filter(|key| !key.expose().trim().is_empty())
@@ -418,7 +431,12 @@ mod tests {
         let sources = vec![Source::Env("HERMES_TEST_NOT_SET".into()), Source::File(file.clone())];
         let pool = Pool::new("x", sources, KeyPolicy::FillFirst, vault.clone());
         assert_eq!(pool.presence(), Presence::Missing);
-        assert!(pool.credential(&Arc::default()).await.unwrap().is_none());
+        let error = pool.credential(&Arc::default()).await.unwrap_err().detail;
+        assert!(error.contains("api_key_file") && error.contains("No such file"), "{error}");
+        std::fs::write(&file, "\n").unwrap();
+        assert!(
+            pool.credential(&Arc::default()).await.unwrap_err().detail.ends_with("its first line is empty")
+        );
         std::fs::write(&file, "from-file-1\nrest").unwrap();
         assert_eq!((pool.presence(), key(&pool).await.as_str()), (Presence::Present, "from-file-1"));
         assert_eq!(vault.secrets.text("from-file-1"), "[secret:x.key]");

@@ -54,6 +54,14 @@ pub enum NotText {
         /// The encoding that fits best.
         encoding: &'static str,
     },
+    /// The meaning of a byte depends on those before it.
+    #[error(
+        "the file is encoded as {encoding}, which is not handled; convert it to UTF-8 with a command first"
+    )]
+    Shifting {
+        /// Its name.
+        encoding: &'static str,
+    },
 }
 
 /// Text that the file's encoding cannot hold.

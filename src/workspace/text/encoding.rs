@@ -59,6 +59,10 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Decoded, NotText> {
             Err(_) => Err(NotText::Lossy { encoding: "UTF-8" }),
         },
         _ => match std::str::from_utf8(bytes) {
+            // ASCII to look at; what is added must not be UTF-8.
+            Ok(s) if ["\u{1b}$B", "\u{1b}$@", "\u{1b}$(D"].iter().any(|shift| s.contains(shift)) => {
+                Err(NotText::Shifting { encoding: encoding_rs::ISO_2022_JP.name() })
+            }
             Ok(s) => {
                 Ok(Decoded { content: s.to_owned(), encoding: Encoding::Utf8, bom: false, guessed: false })
             }
@@ -109,7 +113,7 @@ fn legacy(bytes: &[u8], ascii_or_utf8: usize) -> Result<Decoded, NotText> {
     }
 }
 
-/// Whether bytes that are not UTF-8 look like damaged UTF-8: characters of several bytes far outnumber the broken places. A
+/// Whether bytes that are not UTF-8 look like damaged UTF-8: there are as many characters of several bytes as broken places. A
 /// legacy encoding would show such text as gibberish, and write new text in another encoding than the rest.
 fn mostly_utf8(bytes: &[u8]) -> bool {
     let (mut whole, mut broken) = (0usize, 0usize);
@@ -117,7 +121,7 @@ fn mostly_utf8(bytes: &[u8]) -> bool {
         whole += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
         broken += usize::from(!chunk.invalid().is_empty());
     }
-    whole > 3 * broken
+    whole > 0 && whole >= broken
 }
 
 fn binary(bytes: &[u8], why: &str) -> NotText {

@@ -47,6 +47,15 @@ fn what_is_not_text_is_refused_by_name() {
         "UTF-8",
     );
     lossy(b"\xef\xbb\xbf\xff", "UTF-8");
+    // Short text: its last character cut, or three broken places.
+    lossy(b"caf\xc3\xa9 \xe2\x82", "UTF-8");
+    lossy(
+        "é\u{20ac}ü".as_bytes().iter().chain(b"a\xffb\xfec\xff").copied().collect::<Vec<_>>().as_slice(),
+        "UTF-8",
+    );
+    let shifting = Text::from_bytes(b"// \x1b$B4A;z\x1b(B\n");
+    assert_eq!(shifting, Err(NotText::Shifting { encoding: "ISO-2022-JP" }));
+    assert!(Text::from_bytes(b"\x1b[31mred\x1b(B\x1b[m\n").is_ok(), "what a terminal shows is text");
     let big = vec![b'a'; MAX_BYTES + 1];
     assert_eq!(Text::from_bytes(&big), Err(NotText::TooLarge { bytes: MAX_BYTES + 1, limit: MAX_BYTES }));
 }

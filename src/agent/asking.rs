@@ -20,7 +20,7 @@ use crate::{
 use std::sync::Arc;
 
 /// How often in a row a reply that broke off, or was cut by the output limit, is gone on with.
-const RESUMED: u32 = 2;
+const RESUMED: u32 = 4;
 const CONTINUED: u32 = 3;
 /// Tokens that a reply may have which was cut off before: at least, and at most.
 const MORE: u32 = 8_192;
@@ -103,7 +103,7 @@ impl Turn<'_> {
                 self.make_room(Some(&error)).await?
             } else if policy.retry && !reply.blocks.is_empty() && self.asking.resumed < RESUMED {
                 self.asking.resumed += 1;
-                true
+                self.pause_before_more().await
             } else {
                 policy.fall_back && self.fall_back(&error).await?
             };
@@ -118,6 +118,19 @@ impl Turn<'_> {
     }
 
     /// The next reply goes on with this one.
+    /// A connection that breaks again and again gets time to come back; false: cancelled meanwhile.
+    async fn pause_before_more(&self) -> bool {
+        const FIRST: std::time::Duration = std::time::Duration::from_millis(250);
+        let pause = match self.asking.resumed {
+            0 | 1 => return true,
+            again => FIRST * 2u32.saturating_pow(again - 1),
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => true,
+            () = self.cancel.cancelled() => false,
+        }
+    }
+
     async fn go_on(&mut self, reply: &Reply, nudge: &str) -> Result<(), TurnError> {
         let tail = reply.tail().map(|tail| tail.behind(&self.asking.said));
         if let Some(tail) = &tail {

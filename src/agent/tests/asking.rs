@@ -98,10 +98,10 @@ async fn a_call_of_a_reply_that_broke_off_is_not_run() {
 #[tokio::test(start_paused = true)]
 async fn what_breaks_off_again_and_again_is_an_error_and_the_session_goes_on() {
     let half = || vec![say("half "), fail(ErrorKind::Network)];
-    let stage = Stage::new([half(), half(), half(), text("whole")]);
+    let stage = Stage::new([half(), half(), half(), half(), half(), text("whole")]);
     let editor = FakeEditor::default();
     stage.turn(&editor, "go").await.unwrap_err();
-    assert_eq!(stage.model.requests().len(), 3);
+    assert_eq!(stage.model.requests().len(), 5);
     assert_eq!(stage.turn(&editor, "again").await.unwrap(), Stop::EndTurn);
 }
 

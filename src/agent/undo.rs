@@ -232,7 +232,7 @@ impl Undo<'_> {
         // What stands there may be the only copy of something, or the person's own work since.
         if after == FileState::Unknown {
             return restore.lost.push(format!(
-                "{path}: it was left as it is, since what was made of it is not known (large, secret, or no file)"
+                "{path}: it was left as it is, since what was made of it is not known (large, secret, moved there, or no file)"
             ));
         }
         if broken || !same(&state, &after) {

@@ -20,6 +20,8 @@ const TIME: Duration = Duration::from_millis(250);
 const SMALL: u64 = 512 << 10;
 /// of so many bytes in one walk.
 const CONTENT: u64 = 16 << 20;
+/// Files that a command only moved or uncovered are named up to this many.
+const OLDER: usize = 20;
 
 /// What tells one state of a file from another without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +51,20 @@ impl Stamp {
             mode: 0,
         }
     }
+}
+
+/// The clock that local file systems take their stamps from, which advances by ticks.
+#[cfg(target_os = "linux")]
+fn clock() -> SystemTime {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    let (Ok(seconds), Ok(nanos)) = (u64::try_from(now.tv_sec), u32::try_from(now.tv_nsec)) else {
+        return SystemTime::now();
+    };
+    SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos)
+}
+#[cfg(not(target_os = "linux"))]
+fn clock() -> SystemTime {
+    SystemTime::now()
 }
 
 /// The content of a file, by its digests.
@@ -85,8 +101,8 @@ pub struct Census {
     folders: HashSet<PathBuf>,
     /// Every file was seen.
     complete: bool,
-    /// When the walk began.
-    began: Option<SystemTime>,
+    /// When the walk was over, by the clock of file systems.
+    over: Option<SystemTime>,
     /// Contents that were read now, to be kept.
     pub fresh: Vec<Vec<u8>>,
 }
@@ -107,7 +123,7 @@ pub struct Changed {
 impl Census {
     /// Walks the roots (canonical paths); `extra`: files to look at besides, ignored ones among them. Blocks.
     pub fn take(roots: &[PathBuf], extra: &[PathBuf], memory: &mut Memory) -> Census {
-        let mut census = Census { complete: true, began: Some(SystemTime::now()), ..Census::default() };
+        let mut census = Census { complete: true, ..Census::default() };
         let (end, mut room) = (Instant::now() + TIME, CONTENT);
         for path in extra {
             census.look(path, memory, &mut room);
@@ -132,6 +148,7 @@ impl Census {
                 }
             }
         }
+        census.over = Some(clock());
         census
     }
 
@@ -199,16 +216,18 @@ impl Census {
                 .filter(|c: &&Changed| c.after.is_none())
                 .filter_map(|c| c.before.clone().flatten())
                 .collect();
-            let new = later.files.iter().filter(|(path, (stamp, content))| {
-                !self.files.contains_key(*path)
-                    && (self.is_younger(stamp) || content.as_ref().is_some_and(|c| gone.contains(c)))
-            });
-            out.extend(new.map(|(path, (_, content))| Changed {
-                path: path.clone(),
-                before: None,
-                after: Some(content.clone()),
-                mode: None,
-                made: self.missing_above(path),
+            let new = later.files.iter().filter(|(path, _)| !self.files.contains_key(*path));
+            let mut older = 0;
+            out.extend(new.filter_map(|(path, (stamp, content))| {
+                let made = self.is_younger(stamp) || content.as_ref().is_some_and(|c| gone.contains(c));
+                older += usize::from(!made);
+                (made || older <= OLDER).then(|| Changed {
+                    path: path.clone(),
+                    before: None,
+                    after: Some(content.clone().filter(|_| made)),
+                    mode: None,
+                    made: self.missing_above(path),
+                })
             }));
         }
         out.sort_by(|a, b| a.path.cmp(&b.path));
@@ -218,11 +237,8 @@ impl Census {
     /// Whether a file was made since this walk: one that was only moved, or that was ignored before, is older, and may be
     /// all that there is of it.
     fn is_younger(&self, stamp: &Stamp) -> bool {
-        /// What the clock of a file system may lag behind.
-        const LAG: Duration = Duration::from_millis(20);
-        let since = self.began.and_then(|began| began.checked_sub(LAG));
         let born = stamp.created.or(stamp.modified);
-        since.zip(born).is_none_or(|(since, born)| born >= since)
+        self.over.zip(born).is_none_or(|(over, born)| born >= over)
     }
 
     /// The folders above a path that were not there; none where it lies outside of what was walked.
@@ -318,11 +334,10 @@ mod tests {
         fs::write(path("a.txt"), "moved").unwrap();
         fs::write(path("big.txt"), vec![b'x'; (SMALL + 1) as usize]).unwrap();
         fs::write(path("linked.txt"), "behind a link").unwrap();
-        // Older than what the clock of the file system may lag behind.
-        let old = SystemTime::now() - Duration::from_secs(60);
         let mut memory = Memory::default();
         let mut before = Census::take(&roots, &[], &mut memory);
-        before.began = Some(old + Duration::from_secs(90));
+        // All of this is older, however short the ticks of the clock.
+        before.over = Some(SystemTime::now() + Duration::from_secs(60));
         fs::write(path(".gitignore"), "").unwrap();
         fs::rename(path("a.txt"), path("b.txt")).unwrap();
         fs::rename(path("big.txt"), path("big2.txt")).unwrap();
@@ -331,10 +346,13 @@ mod tests {
         let after = Census::take(&roots, &[], &mut memory);
         let changes = before.changes(&after);
         // `b.txt` is what stood in `a.txt`; the big file's only copy and the person's notes are left alone.
-        assert_eq!(names(&changes), [".gitignore", "a.txt", "b.txt", "big.txt", "linked.txt"]);
-        assert_eq!(changes[4].after, Some(None));
+        let all = [".gitignore", "a.txt", "b.txt", "big.txt", "big2.txt", "linked.txt", "notes.txt"];
+        assert_eq!(names(&changes), all);
+        let unknown = changes.iter().filter(|c| c.after == Some(None)).cloned().collect::<Vec<_>>();
+        assert_eq!(names(&unknown), ["big2.txt", "linked.txt", "notes.txt"]);
         // What was made since is the command's.
-        before.began = Some(old);
-        assert!(names(&before.changes(&after)).contains(&"notes.txt".to_owned()));
+        before.over = Some(SystemTime::UNIX_EPOCH);
+        let notes = before.changes(&after).pop().unwrap();
+        assert_eq!(notes.after, Some(Some(Content::of(b"mine"))));
     }
 }

@@ -6,8 +6,7 @@ use crate::{
     effects::{Change, Command, Effects, Place, WsPath},
     log::{CallIdent, Exit},
     workspace::{
-        ApplyError, Freshness, OutputSink, Ran, Reader, Said, Workspace, Written, WsError,
-        text::{NotText, Text},
+        ApplyError, Freshness, OutputSink, Ran, Reader, Said, Workspace, Written, WsError, text::Text,
     },
 };
 use async_trait::async_trait;
@@ -126,9 +125,7 @@ impl Fake {
         match std::fs::read(path.as_path()) {
             Ok(bytes) => match Text::from_bytes(&bytes) {
                 Ok(text) => Ok(Some(text)),
-                Err(e @ (NotText::Binary { .. } | NotText::TooLarge { .. } | NotText::Lossy { .. })) => {
-                    Err(WsError::NotText { path: named, why: e.to_string() })
-                }
+                Err(e) => Err(WsError::NotText { path: named, why: e.to_string() }),
             },
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(WsError::Io { path: named, why: e.to_string() }),

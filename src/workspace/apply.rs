@@ -103,14 +103,15 @@ fn writable(ws: &SessionWorkspace, path: &WsPath) -> Result<(), WsError> {
 
 /// Delete and move happen on disk alone (ACP has no method for them), so the editor must not hold unsaved work.
 fn refuse_unsaved(change: &Change, path: &WsPath, now: &Now) -> Result<(), WsError> {
-    let what = match (now.truth, change) {
-        (Truth::Conflict, _) => CONFLICT,
+    // Nothing that is planned anew would fit, nor does reading help: it is for the person to decide.
+    let decide = |why: &str| Err(WsError::Io { path: path.to_string(), why: why.into() });
+    match (now.truth, change) {
+        (Truth::Conflict, _) => decide(CONFLICT),
         (Truth::Buffer, Change::Delete { .. } | Change::Move { .. }) => {
-            "it has unsaved changes in the editor; the person has to save or discard them first"
+            decide("it has unsaved changes in the editor; the person has to save or discard them first")
         }
-        _ => return Ok(()),
-    };
-    Err(WsError::Changed { path: path.to_string(), what: what.into() })
+        _ => Ok(()),
+    }
 }
 
 fn fit(change: &Change, after: &HashMap<&Path, Option<Text>>) -> Result<Step, WsError> {
@@ -248,7 +249,7 @@ async fn write_text(
     let bytes =
         new.to_bytes().map_err(|e| WsError::NotText { path: path.to_string(), why: e.to_string() })?;
     let buffers = ws.buffers();
-    let mut through_editor = false;
+    let (mut through_editor, mut written) = (false, Written::default());
     if now.sides.writes_to_editor(buffers) {
         // Most editors would ask the person for force, or fail without a word.
         if now.sides.snapshot().is_some_and(|s| s.mode & 0o222 == 0) {
@@ -260,13 +261,12 @@ async fn write_text(
         match write_editor(path, &editor_form(new, &now.sides.editor), buffers).await {
             Ok(()) => through_editor = true,
             Err(Some(e)) => {
-                ws.seen.forget(path.real());
-                return Err(e);
+                written.note = Some(landed(ws, path, now, new, e).await?);
+                through_editor = true;
             }
             Err(None) => {}
         }
     }
-    let mut written = Written::default();
     if !through_editor {
         written.note = write_disk(path, new, now.sides.snapshot()).await?;
     }
@@ -290,6 +290,40 @@ async fn write_text(
         written.drift = Some(there.clone());
     }
     Ok((written, there))
+}
+
+/// What an editor did that answered a write with an error: some have changed the file by then. Gives what is to be told
+/// where all of it was done.
+///
+/// # Errors
+/// Its own where nothing was done, [`WsError::Unknown`] where something was.
+async fn landed(
+    ws: &SessionWorkspace,
+    path: &WsPath,
+    before: &Now,
+    new: &Text,
+    error: WsError,
+) -> Result<String, WsError> {
+    ws.seen.forget(path.real());
+    if !matches!(error, WsError::Editor { .. }) {
+        return Err(error);
+    }
+    let canonical = |text: Option<&Text>| text.map(Text::canonical);
+    let (old_disk, old_buffer) = (canonical(before.sides.disk_text()), before.sides.buffer());
+    let Ok(sides) = super::editor::fetch(path, ws.buffers()).await else {
+        // An editor that answers nothing any more has no say in what is on disk.
+        let disk = super::editor::fetch_disk(path).await;
+        let same = disk.is_ok_and(|disk| canonical(disk.as_ref().map(|(_, text)| text)) == old_disk);
+        return Err(if same { error } else { WsError::Unknown { path: path.to_string() } });
+    };
+    let (disk, buffer, new) = (canonical(sides.disk_text()), sides.buffer(), Some(new.canonical()));
+    if (&disk, &buffer) == (&old_disk, &old_buffer) {
+        return Err(error);
+    }
+    if disk == new && (buffer == new || buffer.is_none()) {
+        return Ok(format!("the change is there, though {error}"));
+    }
+    Err(WsError::Unknown { path: path.to_string() })
 }
 
 /// Whether both sides still are what they were before a write that was to change them. One side alone proves nothing:

@@ -36,6 +36,13 @@ impl Sides {
     pub fn disk_text(&self) -> Option<&Text> {
         self.disk.as_ref().map(|(_, text)| text)
     }
+    /// The buffer's text, canonical.
+    pub fn buffer(&self) -> Option<String> {
+        match &self.editor {
+            EditorSide::Text(text) => Some(Text::from_editor(text.clone()).canonical()),
+            EditorSide::NotAsked | EditorSide::Unknown => None,
+        }
+    }
     pub fn snapshot(&self) -> Option<&Snapshot> {
         self.disk.as_ref().map(|(snapshot, _)| snapshot)
     }

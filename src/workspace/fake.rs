@@ -34,6 +34,10 @@ pub enum Answer {
     Timeout,
     Failed,
     Text(&'static str),
+    /// To a write: it is done, and an error is answered.
+    FailedDone,
+    /// To a write: this is written, and an error is answered.
+    FailedWith(&'static str),
 }
 impl Answer {
     fn error(&self) -> BufferError {
@@ -113,8 +117,15 @@ impl Buffers for Editor {
     async fn write(&self, path: &Path, text: &str) -> Result<(), BufferError> {
         assert!(self.write, "not advertised");
         self.note("write", path);
-        if let Some(Some(answer)) = self.writes.lock().unwrap().pop_front() {
-            return Err(answer.error());
+        let answer = self.writes.lock().unwrap().pop_front().flatten();
+        match &answer {
+            None | Some(Answer::FailedDone) => {}
+            Some(answer) => {
+                if let Answer::FailedWith(text) = answer {
+                    std::fs::write(path, text).unwrap();
+                }
+                return Err(answer.error());
+            }
         }
         let old = std::fs::read_to_string(path).unwrap_or_default();
         let save = |text: &str| std::fs::write(path, text).unwrap();
@@ -147,7 +158,7 @@ impl Buffers for Editor {
                 save(&(lines.join("\n") + "\n"));
             }
         }
-        Ok(())
+        answer.map_or(Ok(()), |answer| Err(answer.error()))
     }
 }
 

@@ -159,7 +159,7 @@ async fn unsaved_work_and_another_change_on_disk_are_refused() {
     f.ws.read(&a).await.unwrap();
     f.put("a.txt", "other\n");
     let error = edit(&f, "a.txt", "one", "1").await.unwrap_err().error;
-    assert!(matches!(error, WsError::Changed { .. }), "{error}");
+    assert!(matches!(error, WsError::Io { .. }), "{error}");
     assert_eq!(
         (f.disk("a.txt").unwrap(), f.buffered("a.txt").unwrap()),
         ("other\n".into(), "one\nunsaved\n".into())
@@ -202,6 +202,25 @@ async fn what_a_person_types_later_is_seen() {
     assert!(f.ws.read(&a).await.unwrap().is_none());
 }
 
+/// What was done is told as done, and what may have been done in part as that, whatever the editor says.
+#[tokio::test]
+async fn a_write_that_an_editor_did_and_refused_is_told_as_it_is() {
+    let f = Fixture::new(Editor::new(true, true));
+    let a = f.put("a.txt", "one\ntwo\n");
+    let seen = f.ws.read(&a).await.unwrap().unwrap();
+    f.ws.saw(&a, &seen);
+    f.editor.writes.lock().unwrap().push_back(Some(Answer::FailedDone));
+    let written = edit(&f, "a.txt", "one", "1").await.unwrap();
+    assert!(written.note.as_deref().unwrap().starts_with("the change is there, though "), "{written:?}");
+    assert_eq!(f.disk("a.txt").as_deref(), Some("1\ntwo\n"));
+    f.editor.writes.lock().unwrap().push_back(Some(Answer::FailedWith("1\n")));
+    let error = edit(&f, "a.txt", "two", "2").await.unwrap_err().error;
+    assert!(matches!(error, WsError::Unknown { .. }), "{error}");
+    f.editor.writes.lock().unwrap().push_back(Some(Answer::Failed));
+    let error = edit(&f, "a.txt", "1", "3").await.unwrap_err().error;
+    assert!(matches!(error, WsError::Editor { .. }), "{error}");
+}
+
 /// Typed in the editor and written by another program, at once: neither is lost.
 #[tokio::test]
 async fn both_sides_that_changed_differently_are_refused_until_the_person_decides() {
@@ -212,7 +231,7 @@ async fn both_sides_that_changed_differently_are_refused_until_the_person_decide
     f.buffer("a.txt", "one\ntyped\nthree\n");
     f.put("a.txt", "one\ntwo\nother\n");
     let error = edit(&f, "a.txt", "one", "1").await.unwrap_err();
-    assert!(matches!(error.error, WsError::Changed { .. }), "{error}");
+    assert!(matches!(error.error, WsError::Io { .. }), "{error}");
     assert_eq!(f.disk("a.txt").as_deref(), Some("one\ntwo\nother\n"));
     // Decided: both are the same.
     f.buffer("a.txt", "one\ntyped\nother\n");
